@@ -1,0 +1,47 @@
+"""Every limit, with its unit in its name. Each wait has an end, each queue a bound."""
+
+from __future__ import annotations
+
+# Leases
+TTL_MS = 30_000
+# Eight busy Python threads delayed a heartbeat by 0.54 s: below this a lease is lost for nothing.
+TTL_MIN_MS = 500
+TTL_MAX_MS = 24 * 3_600_000
+BEATS_PER_TTL = 3
+MARGINS_PER_TTL = 6
+POLL_MS = 1_000
+GRACE_MS = 25_000
+KILL_AFTER_MS = 5_000
+
+# Resumes
+MAX_RESUMES = 5
+MAX_EXPIRIES = 50
+# A task that ended this many leases in a row without a result is given to an idle worker only.
+SUSPECT_RESUMES = 3
+RESUME_BACKOFF_MS = 1_000
+RESUME_BACKOFF_MAX_MS = 300_000
+
+# Sizes
+PAYLOAD_BYTES = 1 << 20
+KEY_CHARACTERS = 512
+NAME_CHARACTERS = 256
+REASON_CHARACTERS = 2_000
+ERROR_CHARACTERS = 20_000
+SUBMIT_BATCH = 1_000
+CLAIM_BATCH = 50
+APPEND_BATCH = 100
+RENEW_BATCH = 2_000
+REAP_BATCH = 100
+READ_BATCH = 2_000
+PRUNE_BATCH = 500
+LIST_ROWS = 100
+
+# Locks and connections
+LOCK_TIMEOUT_MS = 200
+IN_TRANSACTION_MIN_MS = 1_000
+CONNECT_TIMEOUT_S = 5
+SQLITE_BUSY_MS = 10_000
+REAP_TRIES = 5
+
+# Numbers in the database are 64-bit.
+INTEGER_MAX = 2**63 - 1
