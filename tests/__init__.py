@@ -1,0 +1,1 @@
+"""The tests of Outlast: see CONTRIBUTING.md for their levels."""

@@ -1,0 +1,134 @@
+"""Fixtures of all tests: databases that are empty, servers of one's own, real processes."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support import databases, postgres_release
+from tests.support.keeper import Keeper
+from tests.support.pgbouncer import PgBouncer
+from tests.support.postgres import PostgresServer
+from tests.support.processes import Processes
+from tests.support.wire import Wire
+
+
+@pytest.fixture(scope="session")
+def keeper() -> Iterator[Keeper]:
+    """Clears whatever this run leaves, even if it is killed."""
+    keeper = Keeper()
+    yield keeper
+    keeper.close()
+
+
+@pytest.fixture(scope="session")
+def postgres_wheel(keeper: Keeper) -> postgres_release.Release:
+    """PostgreSQL 18, from the wheel: there wherever the tests are."""
+    return postgres_release.from_wheel(keeper)
+
+
+@pytest.fixture(scope="session")
+def postgres_debian(keeper: Keeper) -> postgres_release.Release:
+    """PostgreSQL 15, as Debian installs it."""
+    return postgres_release.from_debian(keeper)
+
+
+@pytest.fixture(scope="session")
+def postgres_server(postgres_wheel: postgres_release.Release) -> Iterator[PostgresServer]:
+    """A PostgreSQL 18 that all tests of this process share: never stop it."""
+    with PostgresServer(postgres_wheel, durable=False) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def postgres15_server(postgres_debian: postgres_release.Release) -> Iterator[PostgresServer]:
+    """The same as `postgres_server` for PostgreSQL 15."""
+    with PostgresServer(postgres_debian, durable=False) as server:
+        yield server
+
+
+@pytest.fixture
+def postgres_url(postgres_server: PostgresServer) -> Iterator[str]:
+    """The address of an empty database on the shared PostgreSQL 18."""
+    yield from _empty_database(postgres_server)
+
+
+@pytest.fixture
+def postgres15_url(postgres15_server: PostgresServer) -> Iterator[str]:
+    """The address of an empty database on the shared PostgreSQL 15."""
+    yield from _empty_database(postgres15_server)
+
+
+@pytest.fixture
+def sqlite_url(tmp_path: Path) -> str:
+    """The address of a SQLite file that is not there yet."""
+    return f"sqlite:{tmp_path / 'outlast.db'}"
+
+
+@pytest.fixture
+def database_url(request: pytest.FixtureRequest) -> str:
+    """An empty database of the kind that `on_every_database` names; SQLite without it."""
+    kind = getattr(request, "param", databases.SQLITE)
+    url: str = request.getfixturevalue(f"{kind}_url")
+    return url
+
+
+@pytest.fixture
+def own_postgres(
+    postgres_wheel: postgres_release.Release,
+) -> Iterator[Callable[..., PostgresServer]]:
+    """Starts durable servers that a test may stop, kill and freeze: `own_postgres(settings=...)`.
+
+    `release=` takes another release than the wheel's; the rest is as in PostgresServer.
+    """
+    servers: list[PostgresServer] = []
+
+    def start(release: postgres_release.Release = postgres_wheel, **options: Any) -> PostgresServer:
+        servers.append(PostgresServer(release, **options))
+        return servers[-1]
+
+    yield start
+    for server in servers:
+        server.close()
+
+
+@pytest.fixture
+def pgbouncer(keeper: Keeper) -> Iterator[Callable[..., PgBouncer]]:
+    """Starts a pgbouncer in transaction mode before a server: `pgbouncer(server)`."""
+    started: list[PgBouncer] = []
+
+    def start(server: PostgresServer, **settings: str) -> PgBouncer:
+        started.append(PgBouncer(keeper, server, **settings))
+        return started[-1]
+
+    yield start
+    for each in started:
+        each.close()
+
+
+@pytest.fixture
+def wire() -> Iterator[Callable[[int], Wire]]:
+    """Puts a wire before a loopback port, to be cut on demand: `wire(server.port)`."""
+    wires: list[Wire] = []
+
+    def before(port: int) -> Wire:
+        wires.append(Wire(port))
+        return wires[-1]
+
+    yield before
+    for each in wires:
+        each.close()
+
+
+@pytest.fixture
+def processes(keeper: Keeper) -> Iterator[Processes]:
+    """Starts real processes and ends them, with all below them, after the test."""
+    with Processes(keeper) as started:
+        yield started
+
+
+def _empty_database(server: PostgresServer) -> Iterator[str]:
+    url = server.create_database()
+    yield url
+    server.drop_database(url)
