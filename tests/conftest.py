@@ -129,6 +129,6 @@ def processes(keeper: Keeper) -> Iterator[Processes]:
 
 
 def _empty_database(server: PostgresServer) -> Iterator[str]:
-    url = server.create_database()
+    url = server.borrow_database()
     yield url
-    server.drop_database(url)
+    server.return_database(url)

@@ -38,6 +38,27 @@ SETTINGS = {
 # For a server that only answers questions and never dies in the middle of one.
 NOT_DURABLE = {"fsync": "off", "full_page_writes": "off"}
 
+END_OTHERS = """
+select pg_terminate_backend(pid, 5000)
+  from pg_stat_activity
+ where datname = current_database()
+   and pid <> pg_backend_pid()
+   and backend_type = 'client backend'
+"""
+DROP_SCHEMAS = """
+do $$
+declare name text;
+begin
+    for name in select nspname from pg_namespace where nspname !~ '^(pg_|information_schema)' loop
+        execute format('drop schema %I cascade', name);
+    end loop;
+end $$
+"""
+LIKE_NEW = """
+create schema public authorization pg_database_owner;
+ grant usage on schema public to public
+"""
+
 
 class PostgresServer:
     """One server on a loopback port of its own, started at once; user `postgres`, no password.
@@ -62,6 +83,7 @@ class PostgresServer:
         self._environment = {**release.environment, **(environment or {})}
         self._process: subprocess.Popen[bytes] | None = None
         self._names = itertools.count(1)
+        self._empty: list[str] = []
         self.start()
 
     # Databases
@@ -79,6 +101,19 @@ class PostgresServer:
     def drop_database(self, url_or_name: str) -> None:
         """Drop a database, ending whatever is connected to it; one that is gone is no error."""
         self._administer("drop database if exists {} with (force)", database_name(url_or_name))
+
+    def borrow_database(self) -> str:
+        """The address of an empty database, to be returned: ten times cheaper than a new one."""
+        return self._empty.pop() if self._empty else self.create_database()
+
+    def return_database(self, url: str) -> None:
+        """End whatever is connected to a borrowed database, empty it, and keep it for the next."""
+        with psycopg.connect(url, autocommit=True, connect_timeout=5) as connection:
+            connection.execute(END_OTHERS)
+            connection.execute(DROP_SCHEMAS)
+            connection.execute(LIKE_NEW)
+        self._administer("alter database {} reset all", database_name(url))
+        self._empty.append(url)
 
     def run(self, statement: str, *, database: str = "postgres") -> list[tuple[object, ...]]:
         """Run one statement outside of any transaction; returns its rows, if it has some."""

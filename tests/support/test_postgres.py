@@ -13,7 +13,7 @@ import pytest
 from tests.support import leftovers, postgres_release
 from tests.support.databases import on_every_postgres
 from tests.support.keeper import PATTERN
-from tests.support.postgres import log_of
+from tests.support.postgres import database_name, log_of
 from tests.support.postgres_release import Account
 from tests.support.waiting import until
 
@@ -55,6 +55,25 @@ def test_two_tests_never_share_a_database(postgres_server):
         assert connection.execute("select to_regclass('mine')").fetchone() == (None,)
     postgres_server.drop_database(first)
     postgres_server.drop_database(second)
+
+
+def test_a_returned_database_is_empty_and_free_whatever_was_done_to_it(postgres_server):
+    url = postgres_server.borrow_database()
+    with psycopg.connect(url, autocommit=True) as forgotten:
+        forgotten.execute("create table left_behind (n int)")
+        forgotten.execute("create schema other create table left_too (n int)")
+        forgotten.execute("create type colour as enum ('red')")
+        forgotten.execute("create function f() returns int return 1")
+        forgotten.execute(f"alter database {database_name(url)} set timezone to 'Asia/Tokyo'")
+        postgres_server.return_database(url)
+        with pytest.raises(psycopg.OperationalError):
+            forgotten.execute("select 1")
+    assert postgres_server.borrow_database() == url
+    with psycopg.connect(url) as connection:
+        assert connection.execute(WHAT_IS_THERE).fetchall() == [("schema public",)]
+        assert connection.execute("show timezone").fetchone() == ("UTC",)
+        connection.execute("create table mine ()")
+    postgres_server.return_database(url)
 
 
 def test_a_dropped_database_is_gone_though_somebody_uses_it(postgres_server):
@@ -206,6 +225,15 @@ def test_starting_a_server_takes_about_a_second(own_postgres):
     assert time.monotonic() - began < 5, "a shared machine may be slow, though not that slow"
 
 
+WHAT_IS_THERE = """
+with ours as materialized (
+    select oid, nspname from pg_namespace where nspname !~ '^(pg_|information_schema)'
+)
+select 'schema ' || nspname from ours
+ union all select 'relation ' || relname from pg_class where relnamespace in (select oid from ours)
+ union all select 'function ' || proname from pg_proc where pronamespace in (select oid from ours)
+ union all select 'type ' || typname from pg_type where typnamespace in (select oid from ours)
+"""
 A_RUN_WITH_A_SERVER = f"""
 import sys, time
 sys.path.insert(0, {str(Path(__file__).parents[2])!r})

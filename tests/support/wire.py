@@ -9,6 +9,7 @@ from types import TracebackType
 from urllib.parse import urlsplit, urlunsplit
 
 CHUNK = 65536
+TAIL = 256
 WAIT_S = 10.0
 UP, DOWN = "up", "down"
 # The last message of an answer of PostgreSQL, "ready for query", less its one letter of status.
@@ -23,7 +24,8 @@ def postgres_has_answered(tail: bytes) -> bool:
 class Trap:
     """One message to be lost or held: laid by the test, sprung by the wire.
 
-    `wait()` returns once the harm is done, so that a test need not guess.
+    `wait()` returns once the message is lost or held, so that a test need not guess. The bytes to
+    match are at most 256.
     """
 
     def __init__(
@@ -49,9 +51,13 @@ class Trap:
         """Send on what a `hold_...` trap holds."""
         self._released.set()
 
-    def catches(self, seen: bytes) -> bool:
-        """True for the n-th request that holds the bytes; asked by the wire."""
-        if self._left == 0 or self._match not in seen:
+    def catches(self, before: bytes, chunk: bytes) -> bool:
+        """True for the n-th piece in which the bytes end; asked by the wire.
+
+        They may have begun in what came `before`, which holds no whole match any more.
+        """
+        begun = before[len(before) - min(len(before), len(self._match) - 1) :]
+        if self._match not in begun + chunk:
             return False
         self._left -= 1
         return self._left == 0
@@ -199,17 +205,13 @@ class Wire:
     def count(self, direction: str, count: int, *, lost: bool) -> None:
         (self.bytes_lost if lost else self.bytes_passed)[direction] += count
 
-    def trap_for(self, seen: bytes) -> Trap | None:
-        """The trap that this request springs."""
+    def trap_for(self, before: bytes, chunk: bytes) -> Trap | None:
+        """The trap that this piece of a request springs."""
         with self._change:
-            caught = next((trap for trap in self._traps if trap.catches(seen)), None)
+            caught = next((trap for trap in self._traps if trap.catches(before, chunk)), None)
             if caught is not None:
                 self._traps.remove(caught)
             return caught
-
-    def longest_match(self) -> int:
-        with self._change:
-            return max((len(trap._match) for trap in self._traps), default=1)
 
     def _lay(self, trap: Trap) -> Trap:
         with self._change:
@@ -291,11 +293,11 @@ class Connection:
         direction: str,
         look: Callable[[bytes, bytes], bool],
     ) -> None:
-        tail = b""
+        before = b""
         while chunk := _receive(source):
-            tail = tail[-self._wire.longest_match() :] + chunk
-            if not look(chunk, tail):
-                tail = b""
+            goes_on = look(before, chunk)
+            before = (before + chunk)[-TAIL:]
+            if not goes_on:
                 continue
             if not self._wire.fate_of(direction, len(chunk)):
                 self.robbed = True
@@ -304,15 +306,15 @@ class Connection:
                 break
         self._finish(sink)
 
-    def _request(self, chunk: bytes, tail: bytes) -> bool:
+    def _request(self, before: bytes, chunk: bytes) -> bool:
         """Look at what goes up; False if it is not to be sent."""
-        trap = self._wire.trap_for(tail)
+        trap = self._wire.trap_for(before, chunk)
         if trap is None:
             return True
         if trap.kind == "lose request":
             self._wire.count(UP, len(chunk), lost=True)
-            self.reset()
             trap.spring()
+            self.reset()
             return False
         if trap.kind == "hold request":
             trap.spring()
@@ -321,7 +323,7 @@ class Connection:
             self._awaiting = trap
         return True
 
-    def _answer(self, chunk: bytes, tail: bytes) -> bool:
+    def _answer(self, before: bytes, chunk: bytes) -> bool:
         """Look at what comes down; False if it is not to be sent."""
         trap = self._awaiting
         if trap is None:
@@ -332,10 +334,10 @@ class Connection:
             trap.until_let_go(self._ended)
             return True
         self._wire.count(DOWN, len(chunk), lost=True)
-        if trap.answered(tail):
+        if trap.answered(before + chunk):
             self._awaiting = None
-            self.reset()
             trap.spring()
+            self.reset()
         return False
 
     def _finish(self, sink: socket.socket) -> None:
