@@ -43,5 +43,13 @@ CONNECT_TIMEOUT_S = 5
 SQLITE_BUSY_MS = 10_000
 REAP_TRIES = 5
 
+# What a caller may say, and how long a client tries
+DURATION_MAX_MS = 3_650 * 24 * 3_600_000
+CLIENT_CONNECTIONS = 8
+CLIENT_TRIES = 3
+CLIENT_POLL_MIN_MS = 10
+CLIENT_POLL_MAX_MS = 500
+CLIENT_OUTAGE_MS = 60_000
+
 # Numbers in the database are 64-bit.
 INTEGER_MAX = 2**63 - 1

@@ -1,0 +1,227 @@
+"""Settings: flag, then OUTLAST_*, then outlast.toml or [tool.outlast], then the default."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from .core import limits
+from .core.durations import Duration, duration_ms, shown
+from .core.errors import BadSetting
+
+DEFAULT_DB = "sqlite:.outlast/outlast.db"
+DB_SCHEMES = ("sqlite:", "postgresql://", "postgres://", "https://", "http://")
+
+
+class Setting(msgspec.Struct, frozen=True):
+    """One thing that can be set. `secret`: also read from the file that OUTLAST_NAME_FILE names."""
+
+    name: str
+    default: Any
+    help: str
+    secret: bool = False
+
+    @property
+    def variable(self) -> str:
+        return f"OUTLAST_{self.name.upper()}"
+
+
+SETTINGS: tuple[Setting, ...] = (
+    Setting("db", DEFAULT_DB, "the store: sqlite:PATH or postgresql://...", secret=True),
+    Setting("queue", "default", "the queues a worker takes from, with commas between"),
+    Setting("slots", 10, "how many tasks a worker runs at once"),
+    Setting("ttl", "30s", "how long a lease lasts without a heartbeat"),
+    Setting("grace", "25s", "how long a drain may take before it cuts off"),
+    Setting("poll", "1s", "how often a worker looks for tasks when nobody wakes it"),
+    Setting("build", "", "which build of your code this is; shown, and drained by"),
+    Setting("output", "table", "table, wide, json, jsonl or name"),
+    Setting("by", "", "who gives the orders; default: user@host"),
+)
+BY_NAME: Mapping[str, Setting] = {setting.name: setting for setting in SETTINGS}
+
+
+class Settings:
+    """Where each setting's value comes from, for one process in one folder."""
+
+    def __init__(
+        self, environ: Mapping[str, str] | None = None, folder: Path | None = None
+    ) -> None:
+        self._environ = os.environ if environ is None else environ
+        self._folder = Path.cwd() if folder is None else folder
+        self._from_file: tuple[str, Mapping[str, Any]] | None = None
+
+    def look_up(self, name: str, flag: Any = None) -> tuple[Any, str]:
+        """(value, where it comes from, in words); raises BadSetting."""
+        setting = BY_NAME[name]
+        if flag is not None:
+            return flag, f"--{name}"
+        if (from_environment := self._variable(setting)) is not None:
+            return from_environment
+        file_name, values = self._file()
+        if name in values:
+            return values[name], f"{name} in {file_name}"
+        return setting.default, f"the default of {name}"
+
+    def db(self, flag: str | None = None) -> str:
+        """The store's URL, checked for its scheme; raises BadSetting."""
+        value, source = self.look_up("db", flag)
+        return db_url(value, source)
+
+    def text(self, name: str, flag: str | None = None) -> str:
+        value, source = self.look_up(name, flag)
+        if not isinstance(value, str):
+            raise BadSetting(f"{source}: {shown(value)} is no text; nothing was done. Put it in quotes")
+        return value
+
+    def duration_ms(self, name: str, flag: Duration | None = None) -> int:
+        value, source = self.look_up(name, flag)
+        return duration_ms(value, source)
+
+    def count(self, name: str, flag: int | None = None, *, at_least: int = 1) -> int:
+        value, source = self.look_up(name, flag)
+        try:
+            number = int(value) if not isinstance(value, bool | float) else None
+        except (TypeError, ValueError):
+            number = None
+        if number is None or not at_least <= number <= 10_000:
+            raise BadSetting(
+                f"{source}: {shown(value)} is no whole number from {at_least} to 10000; "
+                "nothing was done"
+            )
+        return number
+
+    def ttl_ms(self, flag: Duration | None = None) -> int:
+        """A lease's time to live, refused where two heartbeats would not fit; raises BadSetting."""
+        value, source = self.look_up("ttl", flag)
+        return lease_ttl_ms(value, source)
+
+    def queues(self, flags: tuple[str, ...] = ()) -> tuple[str, ...]:
+        """Queue names: repeated flags, or commas between; a list in a file."""
+        value, source = self.look_up("queue", flags or None)
+        words = value.split(",") if isinstance(value, str) else value
+        if not isinstance(words, list | tuple) or not all(isinstance(w, str) for w in words):
+            raise BadSetting(f"{source}: {shown(value)} is no list of queue names; nothing was done")
+        names = tuple(dict.fromkeys(n.strip() for w in words for n in w.split(",") if n.strip()))
+        if not names:
+            raise BadSetting(f"{source}: no queue is named; nothing was done")
+        return names
+
+    def _variable(self, setting: Setting) -> tuple[str, str] | None:
+        value = self._environ.get(setting.variable)
+        file_variable = f"{setting.variable}_FILE"
+        path = self._environ.get(file_variable) if setting.secret else None
+        if value and path:
+            raise BadSetting(
+                f"both {setting.variable} and {file_variable} are set, and it is not clear which "
+                "one is meant; nothing was done. Unset one of them"
+            )
+        if path:
+            return _secret(Path(path), file_variable), file_variable
+        return (value, setting.variable) if value else None
+
+    def _file(self) -> tuple[str, Mapping[str, Any]]:
+        if self._from_file is None:
+            self._from_file = _read_files(self._folder)
+        return self._from_file
+
+
+def db_url(value: Any, source: str) -> str:
+    """A store's URL as it was given; a plain path of a file is no URL. Raises BadSetting."""
+    if not isinstance(value, str) or not value.startswith(DB_SCHEMES) or value == "sqlite:":
+        raise BadSetting(
+            f"{source}: {redacted(str(value))!r:.80} is no store; nothing was done. "
+            "Write sqlite:PATH or postgresql://user@host/name"
+        )
+    if value.startswith("http"):
+        raise BadSetting(
+            f"{source}: a store over HTTP is not part of this version; nothing was done. "
+            "Write sqlite:PATH or postgresql://user@host/name"
+        )
+    return value
+
+
+def lease_ttl_ms(value: Duration, source: str = "ttl") -> int:
+    """Milliseconds of a lease's time to live, between the limits; raises BadSetting with the reason."""
+    ttl_ms = duration_ms(value, source)
+    if ttl_ms < limits.TTL_MIN_MS:
+        raise BadSetting(
+            f"{source}: a lease of {ttl_ms} ms is refused, nothing was started: it is renewed every "
+            f"third of that ({ttl_ms // limits.BEATS_PER_TTL} ms), and a busy Python process was "
+            f"seen to delay one by half a second, so that not two beats would fit and live tasks "
+            f"would be taken over. Give {limits.TTL_MIN_MS} ms or more; 30s is the default"
+        )
+    if ttl_ms > limits.TTL_MAX_MS:
+        raise BadSetting(
+            f"{source}: a lease of {value} is refused, nothing was started: the tasks of a dead "
+            "worker would lie idle for as long. Give a day at most; 30s is the default"
+        )
+    return ttl_ms
+
+
+def redacted(url: str) -> str:
+    """The URL without its password, to be shown."""
+    scheme, separator, rest = url.partition("://")
+    if not separator:
+        return url
+    end = min((i for i in map(rest.find, "/?#") if i >= 0), default=len(rest))
+    credentials, at, host = rest[:end].rpartition("@")
+    user, colon, _ = credentials.partition(":")
+    shown = f"{scheme}://{user}{':***' if colon else ''}{at}{host}{rest[end:]}"
+    head, found, tail = shown.partition("password=")
+    return shown if not found else f"{head}password=***{tail[tail.find('&') :] if '&' in tail else ''}"
+
+
+def _secret(path: Path, variable: str) -> str:
+    try:
+        value = path.read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadSetting(
+            f"{variable} names {str(path)!r}, which cannot be read ({_reason(error)}); nothing was done"
+        ) from error
+    if not value:
+        raise BadSetting(f"{variable} names {str(path)!r}, which is empty; nothing was done")
+    return value
+
+
+def _read_files(folder: Path) -> tuple[str, Mapping[str, Any]]:
+    own, shared = folder / "outlast.toml", folder / "pyproject.toml"
+    if own.is_file():
+        return own.name, _known(_toml(own), own.name)
+    # Most pyproject.toml are not about us, and the TOML reader costs a fifth of our start-up.
+    if shared.is_file() and b"outlast" in shared.read_bytes():
+        ours = _toml(shared).get("tool", {}).get("outlast", {})
+        return shared.name, _known(ours, f"[tool.outlast] of {shared.name}")
+    return own.name, {}
+
+
+def _toml(path: Path) -> dict[str, Any]:
+    import tomllib
+
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise BadSetting(
+            f"{path.name} cannot be read ({_reason(error)}); nothing was done"
+        ) from error
+
+
+def _known(values: Any, where: str) -> Mapping[str, Any]:
+    if not isinstance(values, dict):
+        raise BadSetting(f"{where} is no table of settings; nothing was done")
+    for name in values:
+        if name not in BY_NAME:
+            raise BadSetting(
+                f"{where} sets {name!r}, which is no setting; nothing was done. "
+                f"There are: {', '.join(BY_NAME)}"
+            )
+    return values
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    return str(error).splitlines()[0] if str(error) else type(error).__name__
