@@ -13,6 +13,20 @@ from tests.support.postgres import PostgresServer
 from tests.support.processes import Processes
 from tests.support.wire import Wire
 
+POSTGRES_FIXTURES = {"postgres_wheel", "postgres_server", "postgres15_server"}
+TESTS = Path(__file__).parent
+# Folders whose tests are marked by where they stand, so that nobody forgets.
+MARKED_FOLDERS = {"faults": pytest.mark.faults, "acceptance": pytest.mark.acceptance}
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        level = item.path.relative_to(TESTS).parts[0] if TESTS in item.path.parents else ""
+        if level in MARKED_FOLDERS:
+            item.add_marker(MARKED_FOLDERS[level])
+        if POSTGRES_FIXTURES & set(getattr(item, "fixturenames", ())):
+            item.add_marker(pytest.mark.postgres)
+
 
 @pytest.fixture(scope="session")
 def keeper() -> Iterator[Keeper]:

@@ -1,0 +1,61 @@
+# Everything a newcomer runs. `make` alone lists it; the first target makes its own .venv.
+# Needed beforehand: Python 3.11 or newer with pip. PostgreSQL comes from a wheel.
+
+PYTHON ?=
+BIN := .venv/bin
+READY := .venv/.ready
+# Limits in seconds, so that nothing here can hang for ever.
+TEST_S := 580
+FAULTS_S := 1500
+
+.PHONY: help venv demo test faults bench bench-quick check format docs clean
+
+help:
+	@echo 'make demo         kill a worker on purpose, and see that nothing is lost or done twice'
+	@echo 'make test         all tests but the faults (under 10 minutes on 2 cores)'
+	@echo 'make faults       real harm to real processes and servers (bounded to $(FAULTS_S) s)'
+	@echo 'make check        ruff, mypy and the import contracts'
+	@echo 'make bench        all benchmarks;  make bench-quick: the same in a minute or two'
+	@echo 'make format       let ruff put the code in order'
+	@echo 'make docs         build the documentation into site/'
+	@echo 'make clean        remove .venv and caches'
+
+venv: $(READY)
+
+$(READY): pyproject.toml tools/make_venv.sh
+	@PYTHON='$(PYTHON)' sh tools/make_venv.sh .venv
+	@touch $(READY)
+
+demo: venv
+	@$(BIN)/outlast demo
+
+# Two workers, each with servers of its own. No test depends on how long something takes.
+test: venv
+	@$(BIN)/pytest -q -n 2 -m 'not faults' --session-timeout=$(TEST_S)
+
+# One after the other: a test here stops whole process groups and counts seconds.
+faults: venv
+	@$(BIN)/pytest -q -m faults --timeout=300 --session-timeout=$(FAULTS_S)
+
+bench: venv
+	@$(BIN)/python -m bench
+
+bench-quick: venv
+	@$(BIN)/python -m bench --quick
+
+check: venv
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports --no-cache
+
+format: venv
+	@$(BIN)/ruff check --fix .
+	@$(BIN)/ruff format .
+
+docs: venv
+	@$(BIN)/python -m pip install -q -e '.[docs]'
+	@$(BIN)/mkdocs build --strict
+
+clean:
+	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis site build dist
