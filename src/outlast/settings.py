@@ -74,7 +74,9 @@ class Settings:
     def text(self, name: str, flag: str | None = None) -> str:
         value, source = self.look_up(name, flag)
         if not isinstance(value, str):
-            raise BadSetting(f"{source}: {shown(value)} is no text; nothing was done. Put it in quotes")
+            raise BadSetting(
+                f"{source}: {shown(value)} is no text; nothing was done. Put it in quotes"
+            )
         return value
 
     def duration_ms(self, name: str, flag: Duration | None = None) -> int:
@@ -104,7 +106,9 @@ class Settings:
         value, source = self.look_up("queue", flags or None)
         words = value.split(",") if isinstance(value, str) else value
         if not isinstance(words, list | tuple) or not all(isinstance(w, str) for w in words):
-            raise BadSetting(f"{source}: {shown(value)} is no list of queue names; nothing was done")
+            raise BadSetting(
+                f"{source}: {shown(value)} is no list of queue names; nothing was done"
+            )
         names = tuple(dict.fromkeys(n.strip() for w in words for n in w.split(",") if n.strip()))
         if not names:
             raise BadSetting(f"{source}: no queue is named; nothing was done")
@@ -172,7 +176,9 @@ def redacted(url: str) -> str:
     user, colon, _ = credentials.partition(":")
     shown = f"{scheme}://{user}{':***' if colon else ''}{at}{host}{rest[end:]}"
     head, found, tail = shown.partition("password=")
-    return shown if not found else f"{head}password=***{tail[tail.find('&') :] if '&' in tail else ''}"
+    return (
+        shown if not found else f"{head}password=***{tail[tail.find('&') :] if '&' in tail else ''}"
+    )
 
 
 def _secret(path: Path, variable: str) -> str:

@@ -107,7 +107,7 @@ class Client:
         return handles
 
     def task(self, task_id: str) -> TaskHandle:
-        """A handle of a task that exists; a unique beginning of its id will do. Raises UnknownTask."""
+        """A handle of a task; a unique beginning of its id will do. Raises UnknownTask."""
         return TaskHandle(self, self.ask(lambda store: store.get(task_id)).id)
 
     def find(
@@ -160,13 +160,13 @@ class Client:
     def _new_task(self, one: Submission | tuple[str, Mapping[str, Any]]) -> NewTask:
         if not isinstance(one, Submission):
             one = Submission(agent=one[0], input=one[1])
-        agent = payload.name(one.agent, "the agent's name")
+        agent = payload.name("the agent's name", one.agent)
         return NewTask(
             id=self.env.new_id(),
             agent=agent,
             input=payload.input_text(agent, one.input),
             key=None if one.key is None else payload.key(one.key),
-            queue=payload.name(one.queue, "the queue's name"),
+            queue=payload.name("the queue's name", one.queue),
             priority=payload.priority(one.priority),
             delay_ms=duration_ms(one.delay, "delay"),
             labels=payload.labels(one.labels),

@@ -44,7 +44,9 @@ class TaskHandle:
         return result_of(task)
 
     @waits
-    def wait(self, timeout: Duration | None = None, *, stop_in_review: bool = False) -> Pauses[Task]:
+    def wait(
+        self, timeout: Duration | None = None, *, stop_in_review: bool = False
+    ) -> Pauses[Task]:
         """The task once it has ended, however it did; raises TimeoutError, Unavailable."""
         return (yield from self.until_ended(timeout, stop_in_review=stop_in_review))
 
@@ -64,9 +66,9 @@ class TaskHandle:
         Raises NotAllowedNow (the task has ended), NotSerializable.
         """
         sent = Signal(
-            id=payload.name(id, "the signal's id") if id else self._client.env.new_id(),
+            id=payload.name("the signal's id", id) if id else self._client.env.new_id(),
             task_id=self.id,
-            name=payload.name(name, "the signal's name"),
+            name=payload.name("the signal's name", name),
             payload=payload.payload_text(value, f"the signal {name!r}"),
             sent_by=self._client.by,
             sent_ms=0,

@@ -38,7 +38,7 @@ class Pool:
             self._begin()
         if not self._room.acquire(timeout=self._wait_s):
             raise Unavailable(
-                f"all {self._size} connections of this client have been busy for {self._wait_s:g} s",
+                f"all {self._size} connections of this client are busy ({self._wait_s:g} s)",
                 "its other threads hold them",
             )
         try:

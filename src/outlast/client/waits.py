@@ -1,9 +1,6 @@
 """A wait written once: a generator that says how long to pause, driven by a thread or by asyncio.
 
-    @waits
-    def result(self): ...
-        yield 10        # pause for 10 ms
-        return value
+Under `@waits` a method yields how many milliseconds to pause, and returns its answer in the end.
 """
 
 from __future__ import annotations
@@ -24,8 +21,7 @@ def waits(
 ) -> Callable[Concatenate[Owner, Said], Answer]:
     """The blocking form of a wait; `pauses_of` finds the generator again for asyncio."""
 
-    @functools.wraps(steps)
-    def blocking(self: Owner, *args: Said.args, **named: Said.kwargs) -> Answer:
+    def blocking(self: Owner, /, *args: Said.args, **named: Said.kwargs) -> Answer:
         pauses = steps(self, *args, **named)
         while True:
             try:
@@ -35,6 +31,7 @@ def waits(
                 return answer
             time.sleep(pause_ms / 1000)
 
+    functools.update_wrapper(blocking, steps)
     blocking.pauses = steps  # type: ignore[attr-defined]
     return blocking
 

@@ -21,15 +21,26 @@ def duration_ms(value: Duration, what: str = "a duration") -> int:
 
     Raises BadSetting for anything else, for less than nothing and for more than a century.
     """
-    ms = _ms(value, what)
+    try:
+        ms = _ms(value, what)
+    except OverflowError:  # 10**400, or a text with as many digits
+        ms = -1
     if not 0 <= ms <= LONGEST_MS:
-        raise BadSetting(f"{what} cannot be {value!r}: it must be between 0 and 100 years")
+        raise BadSetting(f"{what} cannot be {shown(value)}: it must be between 0 and 100 years")
     return ms
 
 
 def optional_ms(value: Duration | None, what: str = "a duration") -> int | None:
     """As `duration_ms`; None stays None (no limit)."""
     return None if value is None else duration_ms(value, what)
+
+
+def shown(value: object) -> str:
+    """A value as a message may quote it: short; 10**5000 has no text at all in Python."""
+    try:
+        return f"{value!r:.60}"
+    except ValueError:
+        return f"this {type(value).__name__}"
 
 
 def _ms(value: Duration, what: str) -> int:
@@ -44,7 +55,7 @@ def _ms(value: Duration, what: str) -> int:
         if re.fullmatch(r"\d+(\.\d+)?", text):
             return round(float(text) * 1_000)
     raise BadSetting(
-        f'{what} cannot be {value!r}: write "500ms", "30s", "5m", "2h", "3d", or seconds'
+        f'{what} cannot be {shown(value)}: write "500ms", "30s", "5m", "2h", "3d", or seconds'
     )
 
 
