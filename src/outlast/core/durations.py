@@ -1,67 +1,79 @@
-"""Lengths of time as people write them: "30s", "5m", "2h", "3d", or seconds."""
+"""Durations as people write them ("30s", "1h30m", seconds), and as they like to read them."""
 
 from __future__ import annotations
 
 import math
 import re
-from datetime import timedelta
 
+from . import limits
 from .errors import BadSetting
 
-Duration = str | int | float | timedelta
-
-UNIT_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
-LONGEST_MS = 36_500 * UNIT_MS["d"]
+_UNIT_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
-_WHOLE = re.compile(rf"(?:{_PART.pattern})+")
+_NUMBER = re.compile(r"\d+(?:\.\d+)?")
+
+Duration = str | int | float
 
 
-def duration_ms(value: Duration, what: str = "a duration") -> int:
-    """Milliseconds in `value`: text ("90s", "1h30m"), seconds, or a timedelta.
+def duration_ms(value: Duration, what: str = "duration") -> int:
+    """Milliseconds of `"500ms" "30s" "5m" "2h" "3d" "1h30m"`, or of a number of seconds.
 
-    Raises BadSetting for anything else, for less than nothing and for more than a century.
+    Raises BadSetting, naming `what`: not a duration, below zero, or over ten years.
     """
-    try:
-        ms = _ms(value, what)
-    except OverflowError:  # 10**400, or a text with as many digits
-        ms = -1
-    if not 0 <= ms <= LONGEST_MS:
-        raise BadSetting(f"{what} cannot be {shown(value)}: it must be between 0 and 100 years")
-    return ms
+    ms = _text_ms(value.strip()) if isinstance(value, str) else _number_ms(value)
+    if ms is None or not 0 <= ms <= limits.DURATION_MAX_MS:
+        raise BadSetting(
+            f"{what}: {shown(value)} is no duration from 0 to ten years; nothing was done. "
+            'Write it like "30s", "5m", "2h" or "3d", or as a number of seconds'
+        )
+    return round(ms)
 
 
-def optional_ms(value: Duration | None, what: str = "a duration") -> int | None:
-    """As `duration_ms`; None stays None (no limit)."""
+def optional_ms(value: Duration | None, what: str = "duration") -> int | None:
+    """As `duration_ms`; None stays None: no limit."""
     return None if value is None else duration_ms(value, what)
 
 
+def short_age(ms: int) -> str:
+    """How long, in at most two units: `0.4s`, `12s`, `3m20s`, `2h5m`, `26h`, `3d4h`."""
+    if ms < 0:
+        return "-" + short_age(-ms)
+    if ms < 10_000:
+        return f"{ms / 1000:.1f}s"
+    seconds = ms // 1000
+    for size, unit, rest_size, rest_unit in (
+        (172_800, "d", 3_600, "h"),
+        (3_600, "h", 60, "m"),
+        (60, "m", 1, "s"),
+    ):
+        if seconds >= size:
+            whole = 86_400 if unit == "d" else size
+            rest = seconds % whole // rest_size
+            return f"{seconds // whole}{unit}" + (f"{rest}{rest_unit}" if rest else "")
+    return f"{seconds}s"
+
+
 def shown(value: object) -> str:
-    """A value as a message may quote it: short; 10**5000 has no text at all in Python."""
+    """A value as an error may quote it: short, and 10**5000 has no text at all in Python."""
     try:
         return f"{value!r:.60}"
     except ValueError:
         return f"this {type(value).__name__}"
 
 
-def _ms(value: Duration, what: str) -> int:
-    if isinstance(value, timedelta):
-        return round(value.total_seconds() * 1_000)
-    if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
-        return round(value * 1_000)
-    if isinstance(value, str):
-        text = value.strip().replace(" ", "")
-        if _WHOLE.fullmatch(text):
-            return round(sum(float(n) * UNIT_MS[unit] for n, unit in _PART.findall(text)))
-        if re.fullmatch(r"\d+(\.\d+)?", text):
-            return round(float(text) * 1_000)
-    raise BadSetting(
-        f'{what} cannot be {shown(value)}: write "500ms", "30s", "5m", "2h", "3d", or seconds'
-    )
+def _text_ms(text: str) -> float | None:
+    if _NUMBER.fullmatch(text):
+        return float(text) * 1000
+    parts = _PART.findall(text)
+    if not parts or "".join(number + unit for number, unit in parts) != text:
+        return None
+    return sum(float(number) * _UNIT_MS[unit] for number, unit in parts)
 
 
-def duration_text(ms: int) -> str:
-    """A length of time as it is written in messages: "2h", "90s", "1.5s"."""
-    for unit, size in reversed(UNIT_MS.items()):
-        if ms >= size and ms % size == 0:
-            return f"{ms // size}{unit}"
-    return f"{ms / 1_000:g}s"
+def _number_ms(seconds: int | float) -> float | None:
+    # 10**400 has no float, and True is no number of seconds.
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float):
+        return None
+    if isinstance(seconds, int):
+        return seconds * 1000 if abs(seconds) <= limits.DURATION_MAX_MS else None
+    return seconds * 1000 if math.isfinite(seconds) else None
