@@ -13,7 +13,7 @@ from collections.abc import Iterable
 import msgspec
 
 from .errors import BrokenChain
-from .model import Entry, Event
+from .model import Entry, Event, Task
 
 ZEROS = "0" * 64
 
@@ -41,6 +41,11 @@ class Quote(msgspec.Struct, frozen=True):
     @classmethod
     def of(cls, event: Event) -> Quote:
         return cls(event.task_id, event.seq, event.digest, event.at_ms)
+
+    @classmethod
+    def of_head(cls, task: Task) -> Quote:
+        """The last event of a task that has no owner, from its row."""
+        return cls(task.id, task.head_seq, task.head_digest, task.head_ms)
 
     @classmethod
     def start(cls, task_id: str) -> Quote:

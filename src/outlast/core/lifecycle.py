@@ -24,7 +24,8 @@ from typing import Any, cast
 import msgspec
 from msgspec.structs import replace
 
-from .model import FINAL, Event, GrantReason, State, Task
+from . import limits
+from .model import FINAL, Event, State, Task
 
 # kind -> {state before: the states it may lead to}
 MOVES: dict[str, dict[State, tuple[State, ...]]] = {
@@ -111,8 +112,8 @@ def born(event: Event) -> Task:
         key=body.get("key"),
         labels=msgspec.json.encode(body.get("labels") or {}, order="sorted").decode(),
         priority=body.get("priority", 0),
-        max_resumes=body["max_resumes"],
-        max_expiries=body["max_expiries"],
+        max_resumes=limits.MAX_RESUMES,
+        max_expiries=limits.MAX_EXPIRIES,
         created_ms=event.at_ms,
         state="ready",
         reason="first",
@@ -128,6 +129,7 @@ def born(event: Event) -> Task:
         error=None,
         head_seq=event.seq,
         head_digest=event.digest,
+        head_ms=event.at_ms,
         started_ms=None,
         finished_ms=None,
     )
@@ -147,7 +149,9 @@ def after(task: Task, event: Event) -> Task:
         raise ValueError(f"{event.kind} cannot lead from {task.state} to {moved.state}")
     if event.holder != 0 and event.kind != "lease.granted":
         return moved  # still the same owner: the head is where the task last changed hands
-    return replace(moved, head_seq=event.seq, head_digest=event.digest)
+    return replace(
+        moved, head_seq=event.seq, head_digest=event.digest, head_ms=event.at_ms
+    )
 
 
 def _granted(task: Task, event: Event, body: Body) -> Task:
@@ -156,6 +160,8 @@ def _granted(task: Task, event: Event, body: Body) -> Task:
         state="running",
         reason=body["reason"],
         epoch=body["epoch"],
+        max_resumes=body["max_resumes"],
+        max_expiries=body["max_expiries"],
         due_ms=None,
         waiting_for=None,
         started_ms=task.started_ms if task.started_ms is not None else event.at_ms,
@@ -286,15 +292,3 @@ def fold(events: Iterable[Event]) -> Task:
     if task is None:
         raise ValueError("an empty log has no task")
     return task
-
-
-def resume_counter(task: Task) -> tuple[GrantReason, str] | None:
-    """(reason, nth) to count for a grant to this task, None if it is no resume.
-
-    nth: of leases in a row without a result (expired, crashed), of hand-overs (drain).
-    """
-    reason = cast(GrantReason, task.reason)
-    if reason not in ("expired", "crashed", "drain", "operator"):
-        return None
-    nth = {"expired": task.resumes, "crashed": task.resumes, "drain": task.handoffs}.get(reason, 1)
-    return reason, "3+" if nth >= 3 else str(max(nth, 1))

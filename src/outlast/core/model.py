@@ -24,7 +24,7 @@ class Task(msgspec.Struct, frozen=True):
 
     `reason` says why it is in its state: in `ready`, why the next lease will be granted
     (a `GrantReason`). `due_ms` is when it may be claimed, or when its wait ends.
-    `head_seq`, `head_digest`: the last event when the task last changed hands; while it has no
+    `head_seq`, `head_digest`, `head_ms`: the last event when the task last changed hands; while it has no
     owner, the last event of all.
     """
 
@@ -53,6 +53,7 @@ class Task(msgspec.Struct, frozen=True):
     error: str | None
     head_seq: int
     head_digest: str
+    head_ms: int
     started_ms: int | None
     finished_ms: int | None
     # requests, which are on no log
@@ -160,7 +161,11 @@ class Grant(msgspec.Struct, frozen=True):
 
 
 class Effect(msgspec.Struct, frozen=True):
-    """An act on the outside world, by its idempotency key; `observed` came from outside the log."""
+    """An act on the outside world, by its idempotency key.
+
+    Not on the log: `observed`, what a zombie learned (JSON); `doubt_ms`, when the lease ended under
+    which the doubt arose that the newest intent took over (None: it began afresh).
+    """
 
     key: str
     task_id: str
@@ -177,6 +182,7 @@ class Effect(msgspec.Struct, frozen=True):
     observed: str | None
     intended_ms: int
     settled_ms: int | None
+    doubt_ms: int | None = None
 
 
 class Signal(msgspec.Struct, frozen=True):

@@ -8,7 +8,7 @@ Times are milliseconds of the database's clock.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Literal, Protocol
 
 import msgspec
@@ -46,8 +46,6 @@ class NewTask(msgspec.Struct, frozen=True, kw_only=True):
     priority: int = 0
     delay_ms: int = 0
     labels: Mapping[str, str] = {}
-    max_resumes: int | None = None
-    max_expiries: int | None = None
     by: str = ""
 
 
@@ -316,6 +314,9 @@ class Log(Protocol):
         The one gate for all writes of owners, outcomes and releases included.
         """
 
+    def stands(self, offer: Offer) -> Answer:
+        """Whether an offer is on the log, without writing it (`again`: it is not, but may be)."""
+
     def read(self, task_id: str, *, after: int = 0, limit: int = 2_000) -> list[Event]: ...
 
     def last(self, task_id: str, kind: str) -> Event | None:
@@ -330,10 +331,12 @@ class Effects(Protocol):
         at this task; all or nothing.
         """
 
-    def transact(self, offer: Offer, work: Any) -> Answer:
-        """Append `offer` in one transaction with `work(connection) -> None`, or do neither.
+    def transact(self, work: Callable[[Any], Offer]) -> Answer:
+        """Run `work(connection)` and append the offer that it returns, in one transaction, or
+        neither. After Unavailable ask `stands(offer)`: the two are there together, or neither is.
 
-        SQL stores only: `connection` is that of the driver (sqlite3 or psycopg).
+        SQL stores only: `connection` is that of the driver (sqlite3 or psycopg); `work` neither
+        commits nor rolls back (UsageError).
         """
 
     def settle(
@@ -343,9 +346,20 @@ class Effects(Protocol):
         or "not applied" against an observation that says applied)."""
 
     def observe(
-        self, task_id: str, epoch: int, worker: str, key: str, *, applied: bool, result: Any = None
+        self,
+        task_id: str,
+        epoch: int,
+        worker: str,
+        key: str,
+        *,
+        applied: bool,
+        result: Any = None,
+        deduplicates: bool = False,
     ) -> None:
-        """Keep what a zombie learned of its effect; *applied* settles a doubt."""
+        """Keep what a zombie learned of its effect; *applied* settles a doubt.
+
+        `deduplicates`: the tool honours the key, so that applied twice is applied once.
+        """
 
     def find_effects(self, query: EffectQuery) -> list[Effect]: ...
 

@@ -1,0 +1,26 @@
+"""What may stand in a name, a key or a reason: text that both databases keep as it is."""
+
+from __future__ import annotations
+
+from . import limits
+from .errors import UsageError
+
+
+def checked(what: str, text: str, limit: int = limits.NAME_CHARACTERS) -> str:
+    """The text itself. Raises UsageError if a database would refuse or change it."""
+    if "\0" in text:
+        raise UsageError(f"{what} contains the character NUL, which cannot be stored; nothing was written")
+    if len(text) > limit:
+        raise UsageError(f"{what} has {len(text):,} characters, the limit is {limit:,}; nothing was written")
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise UsageError(f"{what} contains half a surrogate pair; nothing was written") from None
+    return text
+
+
+def named(what: str, text: str, limit: int = limits.NAME_CHARACTERS) -> str:
+    """As `checked`, and not empty."""
+    if not text.strip():
+        raise UsageError(f"{what} is empty; nothing was written")
+    return checked(what, text, limit)

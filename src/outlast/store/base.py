@@ -1,0 +1,45 @@
+"""What all verbs share: a database, an environment, and patience with locks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TypeVar
+
+import msgspec
+
+from ..core.clock import Env
+from ..core.errors import NotSerializable, Unavailable
+from .database import Database, LockedOut, Unstorable
+
+T = TypeVar("T")
+TRIES = 8
+
+
+def keys_of(names: Iterable[str]) -> str:
+    """A JSON object with these keys: what both databases can unfold."""
+    return msgspec.json.encode(dict.fromkeys(names, 1)).decode()
+
+
+class Verbs:
+    """Verbs run on one connection, from one thread at a time."""
+
+    def __init__(self, database: Database, env: Env) -> None:
+        self.database = database
+        self._env = env
+
+    def _with_patience(self, what: str, act: Callable[[], T]) -> T:
+        """A transaction that another blocked wrote nothing, and is begun anew; bounded."""
+        for _ in range(TRIES):
+            try:
+                return act()
+            except LockedOut as error:
+                blocked = error
+            except Unstorable as error:
+                raise NotSerializable(what, str(error)) from error
+        raise Unavailable(what, f"locked by others ({blocked})")
+
+    def now_ms(self) -> int:
+        return int(self.database.once("read_clock")[0]["now_ms"])
+
+    def close(self) -> None:
+        self.database.close()

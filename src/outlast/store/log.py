@@ -1,0 +1,218 @@
+"""Verbs on logs: append, the one gate for all that owners write; and read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..core import limits
+from ..core.counters import FENCED, Count, count
+from ..core.errors import UsageError
+from ..core.model import Answer, Event, Offer, Task, Turned, Written
+from .base import Verbs
+from .database import Call, LockedOut, Session, Unstorable
+from .writing import (
+    PLAIN,
+    append_call,
+    counter_calls,
+    ends,
+    event_of,
+    follow_ups,
+    lets_go,
+    locked_task,
+    task_of,
+)
+
+
+class LogVerbs(Verbs):
+    """Appending is fenced by the quote alone; no clock and no lease row is asked."""
+
+    def append(self, offers: Sequence[Offer]) -> list[Answer]:
+        if len(offers) > limits.APPEND_BATCH:
+            raise UsageError(f"{len(offers)} offers in a batch, the limit is {limits.APPEND_BATCH}")
+        if len({offer.task_id for offer in offers}) < len(offers):
+            raise UsageError("two offers of one task in a batch; nothing was written")
+        if len(offers) == 1:
+            return [self._append_alone(offers[0])]
+        try:
+            return self._append_together(offers)
+        except (LockedOut, Unstorable):
+            # Whoever cannot be written must not keep the others from it.
+            return [self._append_alone(offer) for offer in offers]
+
+    def stands(self, offer: Offer) -> Answer:
+        first = offer.entries[0].event
+        rows = self.database.once(
+            "standing_events", task_id=offer.task_id, quoted_seq=first.seq - 1
+        )
+        return standing(offer, [event_of(row) for row in rows])
+
+    def read(self, task_id: str, *, after: int = 0, limit: int = limits.READ_BATCH) -> list[Event]:
+        rows = self.database.once("read_events", task_id=task_id, after=after, limit=limit)
+        return [event_of(row) for row in rows]
+
+    def last(self, task_id: str, kind: str) -> Event | None:
+        if kind:
+            rows = self.database.once("last_event_of_kind", task_id=task_id, kind=kind)
+        else:
+            rows = self.database.once("last_event", task_id=task_id)
+        return event_of(rows[0]) if rows else None
+
+    # -- one offer ----------------------------------------------------------------------------
+
+    def _append_alone(self, offer: Offer) -> Answer:
+        for _ in range(limits.REAP_TRIES):
+            try:
+                if len(offer.entries) == 1 and offer.last.kind in PLAIN:
+                    name, params = append_call(offer.entries[0])
+                    if self.database.once(name, **params):
+                        return written(offer)
+                return self._append_together([offer])[0]
+            except LockedOut:
+                continue
+            except Unstorable as error:
+                return Turned("invalid", str(error))
+        return Turned("again", "locked by others")
+
+    # -- several, in one transaction ------------------------------------------------------------
+
+    def _append_together(self, offers: Sequence[Offer]) -> list[Answer]:
+        """Locks and inserts first; then the rows of those that returned, and the commit."""
+        in_order = sorted(offers, key=lambda offer: offer.task_id)
+        answers: dict[str, Answer] = {}
+        with self.database.transaction() as session:
+            tasks = _lock_those_let_go(session, in_order)
+            for offer in in_order:
+                refusal = self._gate(session, offer, tasks.get(offer.task_id))
+                if refusal:
+                    answers[offer.task_id] = refusal
+            live = [offer for offer in in_order if offer.task_id not in answers]
+            accepted = insert(session, live)
+            for offer in live:
+                if offer not in accepted:
+                    answers[offer.task_id] = self._why_not(session, offer)
+                else:
+                    answers[offer.task_id] = written(offer)
+            calls, counts = _rows_of(accepted, tasks)
+            session.send([*calls, *_counted(counts, in_order, answers)])
+        return [answers[offer.task_id] for offer in offers]
+
+    def _gate(self, session: Session, offer: Offer, task: Task | None) -> Turned | None:
+        """What an owner may not do while somebody waits for an answer, asked under the lock.
+
+        A request that lets go of the task, or begins an effect, must not leave a cancel unread; one
+        that waits must not leave its signal unread. The owner reads, and offers something else.
+        """
+        begins = any(entry.event.kind == "effect.intended" for entry in offer.entries)
+        leaves = task is not None and not ends(offer.entries)
+        if not begins and not leaves:
+            return None
+        if isinstance(self._stands_in(session, offer), Written):
+            return None  # sent again: it is there, and stays
+        seen = session.run("look_gate", task_id=offer.task_id)
+        if seen and seen[0]["cancel_ms"] is not None:
+            return Turned("cancel_asked", str(seen[0]["cancel_why"] or ""))
+        if leaves and offer.last.kind == "wait.started":
+            return _gate_of_wait(session, offer, seen[0]["now_ms"] if seen else 0)
+        return None
+
+    def _why_not(self, session: Session, offer: Offer) -> Answer:
+        answer = self._stands_in(session, offer)
+        if isinstance(answer, Turned) and answer.why in ("lost", "commits_lost"):
+            session.run(
+                "observe",
+                task_id=offer.task_id,
+                epoch=offer.epoch,
+                worker=offer.worker,
+                kind="refused",
+                key="",
+                count=len(offer.entries),
+                detail=f"{offer.last.kind}: {answer.detail}",
+            )
+        return answer
+
+    def _stands_in(self, session: Session, offer: Offer) -> Answer:
+        quoted_seq = offer.entries[0].event.seq - 1
+        rows = session.run("standing_events", task_id=offer.task_id, quoted_seq=quoted_seq)
+        return standing(offer, [event_of(row) for row in rows])
+
+
+def written(offer: Offer) -> Written:
+    return Written(offer.last.seq, offer.last.digest)
+
+
+def standing(offer: Offer, events: Sequence[Event]) -> Answer:
+    """What an offer that was not inserted means, from what stands at its quote and its place.
+
+    Reading nothing proves nothing: only what another wrote, or the holder of the quoted event,
+    says that the offer is lost.
+    """
+    first = offer.entries[0]
+    at = {event.seq: event for event in events}
+    quoted, next_one = at.get(first.event.seq - 1), at.get(first.event.seq)
+    if next_one is not None and next_one.digest == first.event.digest:
+        return written(offer)
+    if quoted is None or quoted.digest != first.quoted:
+        return Turned("commits_lost", "the event it quotes is gone: commits were lost")
+    if next_one is not None:
+        return Turned("lost", f"{next_one.kind} stands in its place")
+    if quoted.holder != first.epoch:
+        return Turned("lost", f"the log is held by epoch {quoted.holder}")
+    return Turned("again")
+
+
+def insert(session: Session, offers: Sequence[Offer]) -> list[Offer]:
+    """Insert every entry, each by a statement of its own; the offers of which all were inserted.
+
+    A statement carries one entry of a task: with two, the second could slip in behind an heir.
+    """
+    entries = [entry for offer in offers for entry in offer.entries]
+    returned = iter(session.send([append_call(entry) for entry in entries]))
+    accepted = []
+    for offer in offers:
+        results = [bool(next(returned)) for _ in offer.entries]
+        if all(results):
+            accepted.append(offer)
+        elif any(results):
+            raise AssertionError("an offer was written in part")  # rolls the transaction back
+    return accepted
+
+
+def _lock_those_let_go(session: Session, offers: Sequence[Offer]) -> dict[str, Task]:
+    leaving = [offer.task_id for offer in offers if lets_go(offer.entries)]
+    rows = session.send([("lock_task", {"task_id": task_id}) for task_id in leaving])
+    return {found[0]["id"]: task_of(found[0]) for found in rows if found}
+
+
+def _gate_of_wait(session: Session, offer: Offer, now_ms: int) -> Turned | None:
+    from ..core.lifecycle import body_of
+
+    body = body_of(offer.last)
+    name, until_ms = body.get("name"), body.get("until_ms")
+    if name and session.run("signal_named", task_id=offer.task_id, name=name):
+        return Turned("signal_waiting", f"a signal {name!r} is there")
+    if until_ms is not None and until_ms <= now_ms:
+        return Turned("signal_waiting", "the time is past")
+    return None
+
+
+def _rows_of(offers: Sequence[Offer], tasks: dict[str, Task]) -> tuple[list[Call], dict[str, list[Count]]]:
+    """Follow-up rows of accepted offers, sorted in the order of locks; counts by worker."""
+    order = {"update_task": 0, "delete_lease": 1, "put_intent": 2, "put_outcome": 2, "consume_signal": 3}
+    calls: list[Call] = []
+    counts: dict[str, list[Count]] = {}
+    for offer in offers:
+        more, counted = follow_ups(offer.entries, tasks.get(offer.task_id), offer.worker)
+        calls += more
+        counts.setdefault(offer.worker, []).extend(counted)
+    by_key = sorted(calls, key=lambda call: (order[call[0]], str(call[1].get("key", ""))))
+    return by_key, counts
+
+
+def _counted(
+    counts: dict[str, list[Count]], offers: Sequence[Offer], answers: dict[str, Answer]
+) -> list[Call]:
+    for offer in offers:
+        answer = answers[offer.task_id]
+        if isinstance(answer, Turned) and answer.why in ("lost", "commits_lost"):
+            counts.setdefault(offer.worker, []).append(count(FENCED, len(offer.entries)))
+    return [call for worker, found in sorted(counts.items()) for call in counter_calls(found, worker)]

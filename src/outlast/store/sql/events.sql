@@ -1,0 +1,74 @@
+-- The log. The fence is here: quote the last event as its holder, or write nothing.
+-- Every statement names one task_id, so that the table may be spread over machines by it.
+
+-- name: append
+insert into outlast.events (task_id, seq, holder, kind, body, at_ms, digest)
+select last.task_id, last.seq + 1, :holder, :kind, :body, :at_ms, :digest
+  from outlast.events last
+ where last.task_id = :task_id
+   and last.seq = :quoted_seq
+   and last.digest = :quoted
+   and last.holder = :epoch
+    on conflict do nothing
+returning seq
+
+-- name: first_event
+insert into outlast.events (task_id, seq, holder, kind, body, at_ms, digest)
+values (:task_id, 1, :holder, :kind, :body, :at_ms, :digest)
+    on conflict do nothing
+returning seq
+
+-- name: standing_events
+-- What stands at the quoted place and at the one after it.
+select {event}
+  from outlast.events
+ where task_id = :task_id
+   and seq >= :quoted_seq
+ order by seq
+ limit 2
+
+-- name: read_events
+select {event}
+  from outlast.events
+ where task_id = :task_id
+   and seq > :after
+ order by seq
+ limit :limit
+
+-- name: last_event
+select {event}
+  from outlast.events
+ where task_id = :task_id
+ order by seq desc
+ limit 1
+
+-- name: last_event_of_kind
+select {event}
+  from outlast.events
+ where task_id = :task_id
+   and kind = :kind
+ order by seq desc
+ limit 1
+
+-- name: has_result_since
+-- Whether the lease that began at :after has had a result: then its end does not count in a row.
+select 1 as found
+  from outlast.events
+ where task_id = :task_id
+   and seq > :after
+   and kind in ('step.done', 'effect.applied', 'wait.ended', 'checkpoint')
+ limit 1
+
+-- name: lease_ended_after
+-- When the lease ended under which event :after was written.
+select at_ms
+  from outlast.events
+ where task_id = :task_id
+   and seq > :after
+   and holder = 0
+ order by seq
+ limit 1
+
+-- name: delete_events
+delete from outlast.events
+ where task_id = :task_id

@@ -1,0 +1,69 @@
+"""The SQL texts: one for both databases, read from sql/*.sql, each statement under its name."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import cache
+from importlib.resources import files
+
+from ..core.model import Effect, Event, Lease, Task, Worker
+
+FILES = ("events", "tasks", "leases", "effects", "signals", "workers")
+
+# The row locks are the only words in which the two databases differ: SQLite has one writer.
+LOCKS = {
+    "sqlite": {"lock": "", "lock_skipping": ""},
+    "postgres": {"lock": "for no key update", "lock_skipping": "for no key update skip locked"},
+}
+
+
+def _columns(value: type[Task | Event | Lease | Effect | Worker]) -> str:
+    names = value.__struct_fields__
+    return ", ".join('grant_digest as "grant"' if name == "grant" else name for name in names)
+
+
+COLUMNS = {
+    "task": _columns(Task),
+    "event": _columns(Event),
+    "lease": _columns(Lease),
+    "effect": _columns(Effect),
+    "worker": _columns(Worker),
+}
+
+
+def texts() -> dict[str, str]:
+    """Every statement as it is written, by name."""
+    found: dict[str, str] = {}
+    for file in FILES:
+        text = (files("outlast.store") / "sql" / f"{file}.sql").read_text("utf-8")
+        for part in re.split(r"^-- name: ", text, flags=re.M)[1:]:
+            name, _, body = part.partition("\n")
+            if name in found:
+                raise ValueError(f"two statements are named {name}")
+            found[name] = re.sub(r"^\s*--.*\n", "", body, flags=re.M).strip()
+    return found
+
+
+@cache
+def load(dialect: str, schema: str = "outlast") -> Mapping[str, str]:
+    """Every statement for one database, with locks, columns and the schema's name put in."""
+    fragments = {**LOCKS[dialect], **COLUMNS}
+    return {name: place(fill(text, fragments), dialect, schema) for name, text in texts().items()}
+
+
+def fill(text: str, fragments: Mapping[str, str]) -> str:
+    for name, fragment in fragments.items():
+        text = text.replace("{" + name + "}", fragment)
+    return text
+
+
+def place(text: str, dialect: str, schema: str) -> str:
+    """Put the schema's name in; SQLite has none."""
+    return text.replace("outlast.", "" if dialect == "sqlite" else f'"{schema}".')
+
+
+def script(file: str, dialect: str, schema: str = "outlast") -> str:
+    """A whole file of definitions, for migrations."""
+    text = (files("outlast.store") / "sql" / file).read_text("utf-8")
+    return place(text, dialect, schema)
