@@ -1,37 +1,37 @@
 """Every error that Outlast raises, sorted by who must act.
 
-    OutlastError
-    ├─ UsageError            the caller
-    │  ├─ UnknownTask
-    │  ├─ UnknownAgent
-    │  ├─ UnknownEffect
-    │  ├─ UnknownWorker
-    │  ├─ NotSerializable
-    │  ├─ PayloadTooLarge
-    │  ├─ KeyReused
-    │  ├─ BadSetting
-    │  └─ BrokenChain
-    ├─ Refused               nobody: nothing was written
-    │  ├─ LeaseLost
-    │  └─ NotAllowedNow
-    ├─ NeedsReview           a person
-    │  ├─ EffectUnknown
-    │  ├─ EffectConflict
-    │  ├─ ReplayMismatch
-    │  └─ SchemaMismatch
-    ├─ TaskEnded             the caller of result()
-    │  ├─ TaskFailed
-    │  └─ TaskCancelled
-    ├─ NotDone               nobody: a tool says that nothing reached the world
-    └─ Unavailable           nobody: wait and try again
+OutlastError
+├─ UsageError            the caller
+│  ├─ UnknownTask
+│  ├─ UnknownAgent
+│  ├─ UnknownEffect
+│  ├─ UnknownWorker
+│  ├─ NotSerializable
+│  ├─ PayloadTooLarge
+│  ├─ KeyReused
+│  ├─ BadSetting
+│  └─ BrokenChain
+├─ Refused               nobody: nothing was written
+│  ├─ LeaseLost
+│  └─ NotAllowedNow
+├─ NeedsReview           a person
+│  ├─ EffectUnknown
+│  ├─ EffectConflict
+│  ├─ ReplayMismatch
+│  └─ SchemaMismatch
+├─ TaskEnded             the caller of result()
+│  ├─ TaskFailed
+│  └─ TaskCancelled
+├─ NotDone               nobody: a tool says that nothing reached the world
+└─ Unavailable           nobody: wait and try again
 
-    AttemptEnded             agent code must let it pass (a BaseException)
-    ├─ Drained
-    ├─ Cancelled
-    ├─ LeaseLostNow
-    ├─ TimedOut
-    ├─ Suspended
-    └─ Reviewed
+AttemptEnded             agent code must let it pass (a BaseException)
+├─ Drained
+├─ Cancelled
+├─ LeaseLostNow
+├─ TimedOut
+├─ Suspended
+└─ Reviewed
 """
 
 from __future__ import annotations
@@ -164,8 +164,12 @@ class Refused(OutlastError):
 class LeaseLost(Refused):
     """The writer is no longer the holder of the task's log."""
 
-    def __init__(self, task_id: str, epoch: int, why: str = "the log has gone on without it") -> None:
-        super().__init__(f"epoch {epoch} of task {task_id} may not write: {why}; nothing was written")
+    def __init__(
+        self, task_id: str, epoch: int, why: str = "the log has gone on without it"
+    ) -> None:
+        super().__init__(
+            f"epoch {epoch} of task {task_id} may not write: {why}; nothing was written"
+        )
         self.task_id, self.epoch = task_id, epoch
 
 
@@ -243,7 +247,9 @@ class TaskCancelled(TaskEnded):
     """The task was cancelled."""
 
     def __init__(self, task_id: str, by: str | None, why: str | None) -> None:
-        super().__init__(f"task {task_id} was cancelled by {by or 'somebody'}: {why or 'no reason'}")
+        super().__init__(
+            f"task {task_id} was cancelled by {by or 'somebody'}: {why or 'no reason'}"
+        )
         self.task_id, self.by, self.why = task_id, by, why
 
 

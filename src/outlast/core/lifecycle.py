@@ -18,7 +18,7 @@ A row never moves but by an event, and `after` says how: the store writes what i
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, cast
 
 import msgspec
@@ -47,14 +47,23 @@ MOVES: dict[str, dict[State, tuple[State, ...]]] = {
     "task.succeeded": {"running": ("succeeded",)},
     # A reaper fails an abandoned task after it has ended its lease.
     "task.failed": {"running": ("failed",), "ready": ("failed",)},
-    "task.cancelled": {s: ("cancelled",) for s in ("ready", "running", "waiting", "review")},
-    "task.reopened": {s: ("ready",) for s in ("review", "succeeded", "failed", "cancelled")},
+    "task.cancelled": dict.fromkeys(("ready", "running", "waiting", "review"), ("cancelled",)),
+    "task.reopened": dict.fromkeys(("review", "succeeded", "failed", "cancelled"), ("ready",)),
 }
 # Written by an owner as it works; they leave the state alone.
 for _kind in (
-    "replay.finished step.done step.failed effect.intended effect.applied effect.failed "
-    "effect.reused wait.ended checkpoint note cancel.acknowledged"
-).split():
+    "replay.finished",
+    "step.done",
+    "step.failed",
+    "effect.intended",
+    "effect.applied",
+    "effect.failed",
+    "effect.reused",
+    "wait.ended",
+    "checkpoint",
+    "note",
+    "cancel.acknowledged",
+):
     MOVES[_kind] = {"running": ("running",)}
 
 # What people and workers may ask, by the state of the task (`outlast` answers NotAllowedNow else).
@@ -85,6 +94,7 @@ LETS_GO: frozenset[str] = frozenset(
     {"lease.released", "task.succeeded", "task.failed", "task.cancelled"}
 )
 Body = dict[str, Any]
+Change = Callable[[Task, Event, Body], Task]
 
 
 def body_of(event: Event) -> Body:
@@ -141,17 +151,13 @@ def after(task: Task, event: Event) -> Task:
     targets = MOVES[event.kind].get(task.state)
     if targets is None:
         raise ValueError(f"{event.kind} cannot follow in state {task.state} (task {task.id})")
-    change = _CHANGES.get(event.kind)
-    if change is None:
-        return task
+    change = _CHANGES.get(event.kind, _same)
     moved = change(task, event, body)
     if moved.state not in targets:
         raise ValueError(f"{event.kind} cannot lead from {task.state} to {moved.state}")
     if event.holder != 0 and event.kind != "lease.granted":
         return moved  # still the same owner: the head is where the task last changed hands
-    return replace(
-        moved, head_seq=event.seq, head_digest=event.digest, head_ms=event.at_ms
-    )
+    return replace(moved, head_seq=event.seq, head_digest=event.digest, head_ms=event.at_ms)
 
 
 def _granted(task: Task, event: Event, body: Body) -> Task:
@@ -232,8 +238,11 @@ def _settled(task: Task, event: Event, body: Body) -> Task:
     return _ready(task, "operator", event.at_ms)
 
 
-def _ended(state: State) -> Any:
+def _ended(state: State) -> Change:
     def change(task: Task, event: Event, body: Body) -> Task:
+        error = body.get("error")
+        if state == "cancelled":
+            error = {"type": "Cancelled", "message": body.get("why"), "by": body.get("by")}
         return replace(
             task,
             state=state,
@@ -242,7 +251,7 @@ def _ended(state: State) -> Any:
             waiting_for=None,
             doubts=None,
             result=json_text(body.get("result")) if state == "succeeded" else None,
-            error=json_text(body.get("error")),
+            error=json_text(error),
             finished_ms=event.at_ms,
         )
 
@@ -268,7 +277,7 @@ def _same(task: Task, event: Event, body: Body) -> Task:
     return task
 
 
-_CHANGES: dict[str, Any] = {
+_CHANGES: dict[str, Change] = {
     "lease.granted": _granted,
     "lease.released": _released,
     "lease.expired": _expired,

@@ -22,6 +22,15 @@ SUSPECT_RESUMES = 3
 RESUME_BACKOFF_MS = 1_000
 RESUME_BACKOFF_MAX_MS = 300_000
 
+# Attempts
+# A wait shorter than this keeps its lease: letting go and being granted anew costs more.
+MOMENT_MS = 2_000
+# What is kept of the grace to write down what was cut off.
+LAST_WORDS_MS = 2_000
+RESEND_MS = 20
+RESEND_MAX_MS = 1_000
+BUSY_KEY_MS = 5_000
+
 # Sizes
 PAYLOAD_BYTES = 1 << 20
 KEY_CHARACTERS = 512
@@ -45,6 +54,7 @@ SQLITE_BUSY_MS = 10_000
 REAP_TRIES = 5
 
 # What a caller may say, and how long a client tries
+DURATION_MAX_MS = 3_650 * 24 * 3_600_000
 PRIORITY_MAX = 1_000_000
 CLIENT_CONNECTIONS = 8
 CLIENT_TRIES = 3

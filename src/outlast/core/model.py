@@ -24,8 +24,8 @@ class Task(msgspec.Struct, frozen=True):
 
     `reason` says why it is in its state: in `ready`, why the next lease will be granted
     (a `GrantReason`). `due_ms` is when it may be claimed, or when its wait ends.
-    `head_seq`, `head_digest`, `head_ms`: the last event when the task last changed hands; while it has no
-    owner, the last event of all.
+    `head_seq`, `head_digest`, `head_ms`: the last event when the task last changed hands; while
+    it has no owner, the last event of all.
     """
 
     id: str

@@ -9,9 +9,13 @@ from .errors import UsageError
 def checked(what: str, text: str, limit: int = limits.NAME_CHARACTERS) -> str:
     """The text itself. Raises UsageError if a database would refuse or change it."""
     if "\0" in text:
-        raise UsageError(f"{what} contains the character NUL, which cannot be stored; nothing was written")
+        raise UsageError(
+            f"{what} contains the character NUL, which cannot be stored; nothing was written"
+        )
     if len(text) > limit:
-        raise UsageError(f"{what} has {len(text):,} characters, the limit is {limit:,}; nothing was written")
+        raise UsageError(
+            f"{what} has {len(text):,} characters, the limit is {limit:,}; nothing was written"
+        )
     try:
         text.encode()
     except UnicodeEncodeError:

@@ -69,7 +69,7 @@ def differences(database: Database, task_id: str) -> list[str]:
         if not found:
             return []
         task = task_of(found[0])
-        events = []
+        events: list[Event] = []
         while page := session.run("read_events", task_id=task_id, after=len(events), limit=2_000):
             events += [event_of(row) for row in page]
         leases = [lease_of(row) for row in session.run("get_lease", task_id=task_id)]

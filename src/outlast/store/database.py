@@ -11,7 +11,7 @@ Call = tuple[str, dict[str, Any]]
 
 
 class LockedOut(Exception):
-    """A lock could not be had in time, or two transactions blocked each other; nothing was written."""
+    """A lock could not be had in time, or two sessions blocked each other; nothing was written."""
 
 
 class Unstorable(Exception):
@@ -39,11 +39,12 @@ class Session(Protocol):
 class Database(Protocol):
     """A connection for one thread; reconnects after Unavailable."""
 
-    dialect: Literal["sqlite", "postgres"]
+    @property
+    def dialect(self) -> Literal["sqlite", "postgres"]: ...
 
     @property
     def server(self) -> str:
-        """Which start of which server this connection speaks to; new after a restart or failover."""
+        """Which start of which server this is; another one after a restart or failover."""
 
     def transaction(self, *, lock_timeout_ms: int | None = None) -> AbstractContextManager[Session]:
         """A transaction that writes. Raises Unavailable, LockedOut, Unstorable."""

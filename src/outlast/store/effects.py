@@ -113,9 +113,17 @@ class EffectVerbs(Verbs):
     # -- settle -------------------------------------------------------------------------------
 
     def settle(
-        self, key: str, order: Order, *, applied: bool, receipt: Any = None, task_id: str | None = None
+        self,
+        key: str,
+        order: Order,
+        *,
+        applied: bool,
+        receipt: Any = None,
+        task_id: str | None = None,
     ) -> Effect:
-        return self._with_patience("settle", lambda: self._settle(key, order, applied, receipt, task_id))
+        return self._with_patience(
+            "settle", lambda: self._settle(key, order, applied, receipt, task_id)
+        )
 
     def _settle(
         self, key: str, order: Order, applied: bool, receipt: Any, task_id: str | None
@@ -125,7 +133,9 @@ class EffectVerbs(Verbs):
             task = locked_task(session, before.task_id)
             effect = effect_of(session.run("lock_effect", key=key)[0])
             if effect.task_id != before.task_id or (task_id or effect.task_id) != effect.task_id:
-                raise NotAllowedNow(f"{key!r} belongs to task {effect.task_id} now; nothing was written")
+                raise NotAllowedNow(
+                    f"{key!r} belongs to task {effect.task_id} now; nothing was written"
+                )
             allow("settle", task)
             _allow_settling(effect, applied)
             now_ms = session.run("read_clock")[0]["now_ms"]
@@ -138,7 +148,8 @@ class EffectVerbs(Verbs):
                 "result": receipt,
                 "by": order.by,
                 "why": order.why,
-                "ends_review": task.state == "review" and not self._other_doubts(session, effect, task.doubts),
+                "ends_review": task.state == "review"
+                and not self._other_doubts(session, effect, task.doubts),
             }
             chapter.add("effect.settled", body)
             chapter.close()

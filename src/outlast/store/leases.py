@@ -56,7 +56,7 @@ class LeaseVerbs(Verbs):
             return grants
 
     def _pick(self, session: Session, claim: Claim) -> list[Task]:
-        """Ready tasks, locked, queue by queue; a suspect comes alone, to a worker that holds none."""
+        """Ready tasks, locked, queue by queue; a suspect comes alone, to an idle worker."""
         picked: list[Task] = []
         room = min(claim.room, limits.CLAIM_BATCH)
         for queue in claim.queues:
@@ -95,7 +95,9 @@ class LeaseVerbs(Verbs):
             *answers, worker = session.send([*calls, beat])
             now_ms = session.run("read_clock")[0]["now_ms"]
         renewed, there = answers or ([], [])
-        leases = _renewed(asked, {row["task_id"] for row in renewed}, {r["task_id"]: r for r in there})
+        leases = _renewed(
+            asked, {row["task_id"] for row in renewed}, {r["task_id"]: r for r in there}
+        )
         if not worker:
             return Heartbeat(now_ms, leases, drain=False, known=False)
         drain = worker[0]["state"] != "active"
@@ -108,7 +110,9 @@ class LeaseVerbs(Verbs):
         ready, suspects = 0, []
         for queue in queues:
             params = {"queue": queue, "agents": agents_text}
-            ready += self.database.once("look_ready", **params, limit=limits.CLAIM_BATCH)[0]["ready"]
+            ready += self.database.once("look_ready", **params, limit=limits.CLAIM_BATCH)[0][
+                "ready"
+            ]
             found = self.database.once("look_suspects", **params, suspect=limits.SUSPECT_RESUMES)
             suspects += [row["due_ms"] for row in found if row["due_ms"] is not None]
         times = self.database.once("look_times")[0]

@@ -18,7 +18,6 @@ from .writing import (
     event_of,
     follow_ups,
     lets_go,
-    locked_task,
     task_of,
 )
 
@@ -195,9 +194,17 @@ def _gate_of_wait(session: Session, offer: Offer, now_ms: int) -> Turned | None:
     return None
 
 
-def _rows_of(offers: Sequence[Offer], tasks: dict[str, Task]) -> tuple[list[Call], dict[str, list[Count]]]:
+def _rows_of(
+    offers: Sequence[Offer], tasks: dict[str, Task]
+) -> tuple[list[Call], dict[str, list[Count]]]:
     """Follow-up rows of accepted offers, sorted in the order of locks; counts by worker."""
-    order = {"update_task": 0, "delete_lease": 1, "put_intent": 2, "put_outcome": 2, "consume_signal": 3}
+    order = {
+        "update_task": 0,
+        "delete_lease": 1,
+        "put_intent": 2,
+        "put_outcome": 2,
+        "consume_signal": 3,
+    }
     calls: list[Call] = []
     counts: dict[str, list[Count]] = {}
     for offer in offers:
@@ -215,4 +222,6 @@ def _counted(
         answer = answers[offer.task_id]
         if isinstance(answer, Turned) and answer.why in ("lost", "commits_lost"):
             counts.setdefault(offer.worker, []).append(count(FENCED, len(offer.entries)))
-    return [call for worker, found in sorted(counts.items()) for call in counter_calls(found, worker)]
+    return [
+        call for worker, found in sorted(counts.items()) for call in counter_calls(found, worker)
+    ]

@@ -52,6 +52,8 @@ def _step(version: int, dialect: str, schema: str) -> str:
     own = f"migrations/{version:04}.{dialect}.sql"
     if (files("outlast.store") / "sql" / own).is_file():
         text += "\n" + script(own, dialect, schema)
-    return text + "\n" + script("migrations/stamp.sql", dialect, schema).replace(
-        "{version}", str(version)
+    return (
+        text
+        + "\n"
+        + script("migrations/stamp.sql", dialect, schema).replace("{version}", str(version))
     )

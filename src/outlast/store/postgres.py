@@ -260,7 +260,11 @@ class PostgresDatabase:
             raise LockedOut(str(error)) from error
         except (pg.UndefinedTable, pg.UndefinedColumn, pg.InvalidSchemaName) as error:
             raise WrongTables(_first_line(error)) from error
-        except (psycopg.OperationalError, psycopg.InterfaceError, pg.ReadOnlySqlTransaction) as error:
+        except (
+            psycopg.OperationalError,
+            psycopg.InterfaceError,
+            pg.ReadOnlySqlTransaction,
+        ) as error:
             self.close()
             raise Unavailable("PostgreSQL", _first_line(error)) from error
         except psycopg.DataError as error:

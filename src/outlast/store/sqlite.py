@@ -143,7 +143,8 @@ class SqliteDatabase:
         # signals, so it is off; ours is below.
         connection.execute("pragma busy_timeout = 0")
         mode = self._patiently(
-            lambda: connection.execute("pragma journal_mode = wal").fetchone(), limits.SQLITE_BUSY_MS
+            lambda: connection.execute("pragma journal_mode = wal").fetchone(),
+            limits.SQLITE_BUSY_MS,
         )
         if mode["journal_mode"] != "wal":
             raise BadSetting(f"{self.path} cannot use SQLite's WAL here; choose a local folder")

@@ -16,7 +16,7 @@ from ..core.text import checked, named
 from .base import Verbs, keys_of
 from .database import Row, Session
 from .verbs import CancelAnswer, Held, NewTask, Order, Query, Submitted
-from .writing import Chapter, effect_of, lease_of, last_event, locked_task, task_of
+from .writing import Chapter, effect_of, last_event, lease_of, locked_task, task_of
 
 OPEN_STATES = frozenset({"ready", "running", "waiting", "review"})
 
@@ -99,7 +99,9 @@ class TaskVerbs(Verbs):
 
     def _with_owners(self, tasks: Sequence[Task]) -> list[Held]:
         ids = keys_of(task.id for task in tasks)
-        leases = {r["task_id"]: lease_of(r) for r in self.database.once("leases_of_tasks", tasks=ids)}
+        leases = {
+            r["task_id"]: lease_of(r) for r in self.database.once("leases_of_tasks", tasks=ids)
+        }
         workers = {r["id"]: Worker(**r) for r in self.database.once("workers_of_tasks", tasks=ids)}
         effects: dict[str, dict[str, int]] = {}
         for row in self.database.once("count_effects", tasks=ids):
@@ -266,7 +268,8 @@ def resume_delay_ms(in_a_row: int) -> int:
     """None for the first, then doubling (source: semantics, "Claim, heartbeat, expiry")."""
     if in_a_row <= 1:
         return 0
-    return min(limits.RESUME_BACKOFF_MS * 2 ** (in_a_row - 2), limits.RESUME_BACKOFF_MAX_MS)
+    doublings = min(in_a_row - 2, 30)
+    return min(limits.RESUME_BACKOFF_MS << doublings, limits.RESUME_BACKOFF_MAX_MS)
 
 
 def end_cancelled(chapter: Chapter, by: str, why: str, asked_ms: int) -> None:
@@ -318,9 +321,7 @@ def _first_event(new: NewTask, now_ms: int) -> Event:
         "labels": dict(new.labels),
     }
     quote = chain.Quote.start(new.id)
-    entry = chain.entry(
-        quote, 0, holder=0, kind="task.submitted", body=text_of(body), at_ms=now_ms
-    )
+    entry = chain.entry(quote, 0, holder=0, kind="task.submitted", body=text_of(body), at_ms=now_ms)
     return entry.event
 
 
@@ -343,4 +344,3 @@ def _has_labels(task: Task, query: Query) -> bool:
         return True
     labels = msgspec.json.decode(task.labels)
     return all(labels.get(name) == value for name, value in query.labels.items())
-

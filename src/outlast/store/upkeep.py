@@ -137,7 +137,13 @@ class UpkeepVerbs(Verbs):
 def _remove(session: Session, task_id: str) -> int:
     """Remove one ended task with all that is of it; how many events it had."""
     last = session.run("last_event", task_id=task_id)
-    for name in ("delete_effects", "delete_signals", "delete_observations", "delete_events", "delete_task"):
+    for name in (
+        "delete_effects",
+        "delete_signals",
+        "delete_observations",
+        "delete_events",
+        "delete_task",
+    ):
         session.run(name, task_id=task_id)
     return int(last[0]["seq"]) if last else 0
 

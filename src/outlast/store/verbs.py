@@ -340,7 +340,13 @@ class Effects(Protocol):
         """
 
     def settle(
-        self, key: str, order: Order, *, applied: bool, receipt: Any = None, task_id: str | None = None
+        self,
+        key: str,
+        order: Order,
+        *,
+        applied: bool,
+        receipt: Any = None,
+        task_id: str | None = None,
     ) -> Effect:
         """Say how a doubt ended. Raises UnknownEffect, NotAllowedNow (no doubt, or it has an owner,
         or "not applied" against an observation that says applied)."""

@@ -12,7 +12,7 @@ from msgspec.structs import asdict
 
 from ..core import chain, counters, ledger
 from ..core.errors import LeaseLost, UnknownTask
-from ..core.lifecycle import Body, after, body_of, text_of
+from ..core.lifecycle import Body, after, body_of, json_text, text_of
 from ..core.model import FINAL, Effect, Entry, Event, Lease, Task
 from .database import Call, Row, Session
 
@@ -70,11 +70,13 @@ def append_call(entry: Entry) -> Call:
 class Chapter:
     """Events that somebody who is not the owner adds to a task, which is locked meanwhile.
 
-    `task` is the row as it stands after them. `worker` is whose counters they move. Raises LeaseLost
-    if the log has gone on (an owner appends without the task's lock).
+    `task` is the row as it stands after them. `worker` is whose counters they move.
+    Raises LeaseLost if the log has gone on (an owner appends without the task's lock).
     """
 
-    def __init__(self, session: Session, task: Task, quote: chain.Quote, now_ms: int, *, worker: str = ""):
+    def __init__(
+        self, session: Session, task: Task, quote: chain.Quote, now_ms: int, *, worker: str = ""
+    ):
         self.session, self.task, self.quote, self.now_ms = session, task, quote, now_ms
         self._worker = worker
         self._counts: list[counters.Count] = []
@@ -105,7 +107,12 @@ class Chapter:
     def close(self, *more: Call) -> None:
         """Write the rows that follow, in the order of locks: task, leases, effects, counters."""
         self.session.send(
-            [store_task(self.task), *more, *self._effects, *counter_calls(self._counts, self._worker)]
+            [
+                store_task(self.task),
+                *more,
+                *self._effects,
+                *counter_calls(self._counts, self._worker),
+            ]
         )
 
 
@@ -125,8 +132,8 @@ def effect_calls(event: Event, body: Body, *, doubt_ms: int | None = None) -> li
         "task_id": event.task_id,
         "state": state,
         "outcome_seq": event.seq,
-        "result": ledger.json_text(body.get("result")),
-        "error": ledger.json_text(body.get("error")),
+        "result": json_text(body.get("result")),
+        "error": json_text(body.get("error")),
         "settled_ms": event.at_ms,
     }
     return [("put_outcome", outcome)]
@@ -168,10 +175,12 @@ def ends(entries: Sequence[Entry]) -> bool:
     return entries[-1].event.kind.removeprefix("task.") in FINAL
 
 
-def follow_ups(entries: Sequence[Entry], task: Task | None, worker: str) -> tuple[list[Call], list[counters.Count]]:
-    """What an owner's accepted entries change in other tables; `task`: its locked row, if it lets go.
+def follow_ups(
+    entries: Sequence[Entry], task: Task | None, worker: str
+) -> tuple[list[Call], list[counters.Count]]:
+    """What an owner's accepted entries change in other tables, and what they count.
 
-    Returns the calls in the order of locks, and what to count.
+    `task`: its locked row, if these entries let it go.
     """
     counts: list[counters.Count] = []
     effects: list[Call] = []
