@@ -1,0 +1,1 @@
+"""The house: what holds for the shape of the code, whatever it does."""
