@@ -29,7 +29,8 @@ from .model import FINAL, Event, State, Task
 
 # kind -> {state before: the states it may lead to}
 MOVES: dict[str, dict[State, tuple[State, ...]]] = {
-    "lease.granted": {"ready": ("running",)},
+    # From `waiting` too: a wake is not on the log, so the fold goes straight on.
+    "lease.granted": {"ready": ("running",), "waiting": ("running",)},
     "lease.released": {"running": ("ready", "review")},
     "lease.expired": {"running": ("ready",)},
     "lease.revoked": {"running": ("ready",)},

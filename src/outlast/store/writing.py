@@ -195,7 +195,8 @@ def follow_ups(
         effects += effect_calls(event, body)
         counts += counters.counted(event, body, task)
         if event.kind == "wait.ended" and body.get("signal"):
-            signals.append(("consume_signal", {"id": body["signal"], "task_id": event.task_id}))
+            named = {"id": body["signal"], "task_id": event.task_id, "seq": event.seq}
+            signals.append(("consume_signal", named))
     calls: list[Call] = []
     if task is not None:
         lease = {"task_id": task.id, "epoch": entries[0].epoch}

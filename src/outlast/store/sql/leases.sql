@@ -45,7 +45,8 @@ returning task_id, expires_ms
 -- Of the leases asked for, those that are there, and what waits for their owners.
 select lease.task_id, lease.grant_digest as "grant", lease.expires_ms,
        task.cancel_by, task.cancel_why, task.cancel_ms,
-       (select count(*) from outlast.signals signal where signal.task_id = lease.task_id) as signals
+       (select count(*) from outlast.signals signal
+         where signal.task_id = lease.task_id and signal.consumed_seq is null) as signals
   from outlast.leases lease
   join outlast.tasks task on task.id = lease.task_id
  where lease.task_id in (select key from json_each(:renewals))

@@ -119,16 +119,18 @@ create table outlast.observations (
     primary key (task_id, epoch, worker, kind, key)
 );
 
--- A message that no owner has consumed yet.
+-- A message to a task. Once an owner's `wait.ended` has named it, it stays as a record that it came,
+-- so that the same message sent again is nothing new.
 create table outlast.signals (
     id text not null primary key,
     task_id text not null,
     name text not null,
     payload text not null,
     sent_by text not null,
-    sent_ms bigint not null
+    sent_ms bigint not null,
+    consumed_seq bigint
 );
-create index signals_task on outlast.signals (task_id, name);
+create index signals_unread on outlast.signals (task_id, name) where consumed_seq is null;
 
 -- A worker process; the id is new at every start.
 create table outlast.workers (
