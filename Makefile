@@ -55,7 +55,7 @@ format: venv
 
 docs: venv
 	@$(BIN)/python -m pip install -q -e '.[docs]'
-	@$(BIN)/mkdocs build --strict
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 clean:
 	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis site build dist
