@@ -1,0 +1,1 @@
+"""One text of the store's promises, run on every database."""

@@ -1,0 +1,140 @@
+"""The databases under the stores of these tests: opened, read behind their backs, turned in time."""
+
+from __future__ import annotations
+
+import random
+import sqlite3
+from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import psycopg
+from psycopg.rows import dict_row
+
+from outlast.core.clock import Env, HandClock
+from outlast.store.migrate import migrate
+from outlast.store.open import open_database, open_store
+from outlast.store.verbs import Store
+from tests.store.mutants import open_with_mutant
+
+Row = dict[str, Any]
+# What a verb that is not allowed must leave as it was, byte for byte.
+STATE = ("tasks", "leases", "events", "effects", "signals")
+
+
+class Stores:
+    """One database whose clock we hold, and the stores opened on it."""
+
+    kind: str
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self.clock = HandClock()
+        self.env = Env(self.clock, random.Random(1))
+        self.pruned = False  # counters then say more than the logs that are left
+        self._opened: list[Store] = []
+
+    def open(self) -> Store:
+        """Another store on this database, with a connection of its own."""
+        store = open_with_mutant(self.url, self.env) or open_store(self.url, env=self.env)
+        self._opened.append(store)
+        return store
+
+    def close(self) -> None:
+        for store in self._opened:
+            store.close()
+
+    def move(self, by_ms: int) -> None:
+        """Let time pass, for this process and for the database."""
+        self.clock.move(by_ms)
+
+    def rows(self, statement: str, *values: Any) -> list[Row]:
+        """What a statement of the test's own reads; `?` stands for a value."""
+        raise NotImplementedError
+
+    def change(self, statement: str, *values: Any) -> None:
+        """Do what no verb does: lose a row, as a failover or a bad disk would."""
+        raise NotImplementedError
+
+    def state(self, *tables: str) -> dict[str, Sequence[str]]:
+        """Everything that is stored, to be compared before and after."""
+        return {
+            table: sorted(repr(row) for row in self.rows(f"select * from {table}"))
+            for table in tables or STATE
+        }
+
+
+class SqliteStores(Stores):
+    """A file in a temporary folder."""
+
+    kind = "sqlite"
+
+    def __init__(self, url: str) -> None:
+        super().__init__(url)
+        self.path = Path(url.removeprefix("sqlite:"))
+        open_store(url, env=self.env, create=True).close()
+
+    def rows(self, statement: str, *values: Any) -> list[Row]:
+        with closing(sqlite3.connect(self.path)) as connection:
+            connection.row_factory = sqlite3.Row
+            return [dict(row) for row in connection.execute(statement, values)]
+
+    def change(self, statement: str, *values: Any) -> None:
+        with closing(sqlite3.connect(self.path)) as connection, connection:
+            connection.execute(statement, values)
+
+
+# A clock of a database that stands still until somebody moves it.
+HAND = """
+create table if not exists outlast.hand (now_ms bigint not null);
+create or replace function outlast.now_ms() returns bigint language sql volatile
+    as 'select now_ms from outlast.hand';
+"""
+
+
+class PostgresStores(Stores):
+    """A migrated database of a server that is shared, emptied before each test."""
+
+    kind = "postgres"
+
+    def __init__(self, url: str) -> None:
+        super().__init__(url)
+        self.connection: psycopg.Connection[Row] = psycopg.connect(
+            url, autocommit=True, row_factory=dict_row, options="-c search_path=outlast"
+        )
+        self._empty()
+
+    def close(self) -> None:
+        super().close()
+        self.connection.close()
+
+    def move(self, by_ms: int) -> None:
+        super().move(by_ms)
+        self.connection.execute("update hand set now_ms = %s", [self.clock.now_ms])
+
+    def rows(self, statement: str, *values: Any) -> list[Row]:
+        return self.connection.execute(statement.replace("?", "%s").encode(), values).fetchall()
+
+    def change(self, statement: str, *values: Any) -> None:
+        self.connection.execute(statement.replace("?", "%s").encode(), values)
+
+    def _empty(self) -> None:
+        names = [
+            row["tablename"]
+            for row in self.rows("select tablename from pg_tables where schemaname = 'outlast'")
+        ]
+        tables = ", ".join(name for name in names if name not in ("schema", "hand"))
+        self.connection.execute(f"truncate {tables}".encode())
+        self.connection.execute("delete from hand")
+        self.connection.execute("insert into hand values (%s)", [self.clock.now_ms])
+
+
+def migrated(url: str) -> str:
+    """Give an empty PostgreSQL database our tables, and a clock to be moved by hand."""
+    database, schema = open_database(url, env=Env())
+    migrate(database, schema)
+    database.close()
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(HAND.encode())
+    return url

@@ -1,0 +1,531 @@
+"""The fence: to write the next event, quote the last one, as its holder, and find its place free."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from msgspec.structs import replace
+
+from outlast.core.chain import Quote, entry
+from outlast.core.limits import APPEND_BATCH, PAYLOAD_BYTES
+from outlast.core.model import Offer, Turned, Written
+from outlast.store.verbs import Store
+from tests.store.databases import Stores
+from tests.store.world import OPERATOR, TTL, Owner, body, claim, kinds, log, reap, start, submit
+
+
+def why(answer: object) -> str:
+    assert isinstance(answer, Turned), answer
+    return answer.why
+
+
+def test_an_owner_writes_one_event_after_the_other(store: Store) -> None:
+    owner = start(store)
+
+    first, second = owner.step("plan", {"parts": 2}), owner.note("half way")
+
+    assert isinstance(first, Written)
+    assert isinstance(second, Written)
+    assert (first.seq, second.seq) == (3, 4)
+    assert [event.digest for event in log(store, owner.task_id)[2:]] == [
+        first.digest,
+        second.digest,
+    ]
+    assert [event.holder for event in log(store, owner.task_id)] == [0, 1, 1, 1]
+
+
+def test_an_event_is_stored_as_it_was_offered(store: Store) -> None:
+    owner = start(store)
+    offer = owner.offer(("step.done", {"key": "a", "result": {"z": 1, "a": [1.5, "ü\x00🦊"]}}))
+
+    owner.send(offer)
+
+    assert log(store, owner.task_id)[-1] == offer.last
+
+
+def test_an_offer_of_several_events_stands_whole(store: Store) -> None:
+    owner = start(store)
+
+    answer = owner.send(owner.offer(*[("note", {"text": str(n)}) for n in range(5)]))
+
+    assert answer == Written(7, owner.quote.digest)
+    assert [body(event)["text"] for event in log(store, owner.task_id)[2:]] == list("01234")
+
+
+def test_an_offer_whose_answer_was_lost_is_sent_again_and_written_once(
+    stores: Stores, store: Store
+) -> None:
+    owner = start(store)
+    offer = owner.offer(("note", {"text": "a"}), ("step.done", {"key": "a", "result": 1}))
+    [written] = store.append([offer])
+    before = stores.state()
+    stores.move(1_000)
+
+    assert store.append([offer]) == [written]
+    assert stores.state() == before
+
+
+def test_an_offer_is_still_found_when_the_log_has_gone_on(stores: Stores, store: Store) -> None:
+    """The owner hears "written" even if an heir has written since."""
+    owner = start(store)
+    offer = owner.offer(("step.done", {"key": "a", "result": 1}))
+    [written] = store.append([offer])
+    stores.move(TTL + 1)
+    reap(store)
+    claim(store, "new").note()
+    before = stores.state()
+
+    assert store.append([offer]) == [written]
+    assert store.stands(offer) == written
+    assert stores.state() == before
+
+
+def test_whether_an_offer_stands_can_be_asked_without_writing_it(
+    stores: Stores, store: Store
+) -> None:
+    owner = start(store)
+    offer = owner.offer(("note", {"text": "a"}))
+    before = stores.state()
+
+    assert why(store.stands(offer)) == "again"
+    assert stores.state() == before
+    [written] = store.append([offer])
+    assert store.stands(offer) == written
+
+
+def test_two_offers_for_one_place_are_written_once(store: Store) -> None:
+    owner = start(store)
+    one, other = (owner.offer(("note", {"text": text})) for text in ("one", "other"))
+
+    store.append([one])
+
+    assert [why(answer) for answer in store.append([other])] == ["lost"]
+    assert body(log(store, owner.task_id)[-1])["text"] == "one"
+
+
+# -- zombies -----------------------------------------------------------------------------------
+
+
+def lapse(stores: Stores, store: Store, owner: Owner) -> None:
+    stores.move(TTL + 1)
+    assert list(reap(store).expired) == [owner.task_id]
+
+
+def revoke(stores: Stores, store: Store, owner: Owner) -> None:
+    store.revoke(owner.task_id, OPERATOR)
+
+
+def crash(stores: Stores, store: Store, owner: Owner) -> None:
+    assert store.crash(owner.worker, by="parent") == [owner.task_id]
+
+
+def let_go(stores: Stores, store: Store, owner: Owner) -> None:
+    store.append([owner.offer(owner.releasing("drain"))])
+
+
+def force_cancel(stores: Stores, store: Store, owner: Owner) -> None:
+    store.cancel(owner.task_id, OPERATOR, force=True)
+
+
+def end(stores: Stores, store: Store, owner: Owner) -> None:
+    store.append([owner.offer(("task.succeeded", {"result": 1}))])
+
+
+Ending = Callable[[Stores, Store, Owner], None]
+ENDINGS = [lapse, revoke, crash, let_go, force_cancel, end]
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_an_owner_whose_lease_has_ended_writes_nothing_more(
+    stores: Stores, store: Store, ending: Ending
+) -> None:
+    """case R13, case R71: heir or no heir, the fence is closed."""
+    zombie = start(store)
+    ending(stores, store, zombie)
+    before = stores.state()
+
+    assert why(zombie.note()) == "lost"
+    assert why(zombie.succeed()) == "lost"
+    assert why(zombie.release("trust")) == "lost"
+    assert stores.state() == before
+
+
+@pytest.mark.parametrize("ending", ENDINGS[:4])
+def test_an_owner_that_has_an_heir_writes_nothing_more(
+    stores: Stores, store: Store, ending: Ending
+) -> None:
+    """case R13, case R16, case R72"""
+    zombie = start(store)
+    ending(stores, store, zombie)
+    stores.move(TTL)
+    heir = claim(store, "new")
+    before = stores.state()
+
+    assert why(zombie.step()) == "lost"
+    assert why(zombie.succeed("zombie's")) == "lost"
+
+    assert stores.state() == before
+    heir.succeed("heir's")
+    assert store.get(heir.task_id).result == '"heir\'s"'
+
+
+def test_what_the_fence_turned_away_is_kept_and_counted(stores: Stores, store: Store) -> None:
+    """case R13"""
+    zombie = start(store)
+    lapse(stores, store, zombie)
+    heir = claim(store, "new")
+    heir.succeed()
+
+    for _ in range(3):
+        zombie.note("I am still here")
+
+    [kept] = store.observations(heir.task_id)
+    assert (kept.kind, kept.epoch, kept.worker, kept.count) == ("refused", 1, "worker-old", 3)
+
+
+def test_a_note_from_a_late_finally_is_refused(store: Store) -> None:
+    """case R71"""
+    owner = start(store)
+    owner.release("drain")
+
+    assert why(owner.note("finally")) == "lost"
+    assert kinds(store, owner.task_id)[-1] == "lease.released"
+
+
+def test_an_epoch_that_was_never_given_writes_nothing(stores: Stores, store: Store) -> None:
+    owner = start(store)
+    owner.epoch = 2
+    before = stores.state()
+
+    assert why(owner.note()) == "lost"
+    assert stores.state() == before
+
+
+def test_nobody_writes_into_a_task_that_is_owned_by_none(stores: Stores, store: Store) -> None:
+    """An offer of epoch 0 quotes an event whose holder is nobody: the gate is for owners."""
+    task = submit(store)
+    [first] = log(store, task.id)
+    forged = entry(Quote.of(first), 0, holder=0, kind="note", body="{}", at_ms=first.at_ms)
+    before = stores.state()
+
+    [answer] = store.append([Offer((forged,), "worker-old")])
+
+    assert isinstance(answer, Turned)
+    assert stores.state() == before
+
+
+def test_a_release_sent_again_after_the_heir_took_over_changes_nothing(
+    stores: Stores, store: Store
+) -> None:
+    """case R69"""
+    old = start(store)
+    release = old.offer(old.releasing("drain"))
+    [written] = store.append([release])
+    heir = claim(store, "new")
+    heir.note()
+    before = stores.state()
+
+    assert store.append([release]) == [written]
+
+    assert stores.state() == before
+    assert heir.renew().state == "held"
+    assert isinstance(heir.note(), Written)
+
+
+@pytest.mark.parametrize("kind", ["task.succeeded", "lease.released", "wait.started"])
+def test_an_end_sent_again_after_an_operator_reopened_the_task_changes_nothing(
+    stores: Stores, store: Store, kind: str
+) -> None:
+    """case R69"""
+    old = start(store)
+    said = {
+        "task.succeeded": ("task.succeeded", {"result": 1}),
+        "lease.released": old.releasing("review", why="replay_mismatch", doubts=[]),
+        "wait.started": old.waiting(until_ms=store.now_ms() + 1_000_000),
+    }[kind]
+    ending = old.offer(said)
+    [written] = store.append([ending])
+    if kind == "wait.started":
+        stores.move(1_000_001)
+        reap(store)
+    else:
+        store.retry(old.task_id, OPERATOR)
+    heir = claim(store, "new")
+    before = stores.state()
+
+    assert store.append([ending]) == [written]
+    assert stores.state() == before
+    assert isinstance(heir.note(), Written)
+
+
+def test_a_failover_that_lost_acknowledged_commits_is_noticed(stores: Stores, store: Store) -> None:
+    """The database comes back without the event that its owner quotes: refused, not forked."""
+    owner = start(store)
+    owner.step("a")
+    lost = log(store, owner.task_id)[-1]
+    forget(stores, store, lost.task_id, lost.seq)
+
+    answer = owner.step("b")
+
+    assert why(answer) == "commits_lost"
+    assert kinds(store, owner.task_id) == ["task.submitted", "lease.granted"]
+
+
+def forget(stores: Stores, store: Store, task_id: str, seq: int) -> None:
+    stores.change("delete from events where task_id = ? and seq = ?", task_id, seq)
+
+
+def test_a_log_that_went_on_without_the_lost_commit_is_not_forked(
+    stores: Stores, store: Store
+) -> None:
+    owner = start(store)
+    old_quote = owner.quote
+    owner.step("a")
+    forget(stores, store, owner.task_id, 3)
+    twin = Owner(store, owner.grant)
+    assert twin.quote == old_quote
+    twin.note("another life")
+    before = stores.state()
+
+    assert why(owner.step("b")) in ("lost", "commits_lost")
+    assert stores.state() == before
+
+
+# -- batches -----------------------------------------------------------------------------------
+
+
+def test_a_batch_is_answered_offer_by_offer(stores: Stores, store: Store) -> None:
+    zombie, alive, ended = start(store), start(store), start(store)
+    store.revoke(zombie.task_id, OPERATOR)
+    ended.succeed()
+
+    answers = store.append(
+        [each.offer(("note", {"text": "hi"})) for each in (zombie, alive, ended)]
+    )
+
+    assert [type(answer) for answer in answers] == [Turned, Written, Turned]
+    assert len(log(store, alive.task_id)) == 3
+
+
+def test_a_refused_event_takes_the_rest_of_its_offer_with_it(stores: Stores, store: Store) -> None:
+    """case R70: a zombie's second event must not slip in behind the heir's first."""
+    zombie = start(store)
+    first, second = zombie.offer(("note", {"text": "1"}), ("note", {"text": "2"})).entries
+    rival = zombie.offer(("note", {"text": "rival"}))
+    store.append([rival])
+    before = stores.state()
+
+    assert why(store.append([Offer((first, second), "worker-old")])[0]) == "lost"
+    assert stores.state() == before
+
+
+def test_an_offer_half_of_which_was_known_is_not_half_written(stores: Stores, store: Store) -> None:
+    """An offer that begins like one that stands, and ends otherwise, is another offer."""
+    owner = start(store)
+    standing = owner.offer(("note", {"text": "1"}))
+    longer = owner.offer(("note", {"text": "1"}), ("note", {"text": "2"}))
+    assert longer.entries[0] == standing.entries[0]
+    store.append([standing])
+    before = stores.state()
+
+    [answer] = store.append([longer])
+
+    assert isinstance(answer, Turned)
+    assert stores.state() == before
+
+
+def test_an_offer_that_jumps_a_place_is_refused(stores: Stores, store: Store) -> None:
+    owner = start(store)
+    _, second = owner.offer(("note", {"text": "1"}), ("note", {"text": "2"})).entries
+    before = stores.state()
+
+    [answer] = store.append([Offer((second,), "worker-old")])
+
+    assert isinstance(answer, Turned)
+    assert stores.state() == before
+
+
+def test_two_offers_of_one_task_in_a_batch_are_not_let_in_together(
+    stores: Stores, store: Store
+) -> None:
+    """A batch carries at most one offer a task; a second is never a way around the first."""
+    owner = start(store)
+    both = owner.offer(("note", {"text": "1"})), owner.offer(("note", {"text": "2"}))
+
+    try:
+        answers = store.append(both)
+    except Exception as refused:  # whichever way it is refused
+        assert "task" in str(refused)
+    else:
+        assert sum(isinstance(answer, Written) for answer in answers) <= 1
+
+    assert len(log(store, owner.task_id)) <= 3
+
+
+def test_an_empty_batch_is_answered_with_nothing(store: Store) -> None:
+    assert store.append([]) == []
+
+
+def test_a_full_batch_goes_in_at_once(store: Store) -> None:
+    owners = [start(store) for _ in range(APPEND_BATCH)]
+
+    answers = store.append([owner.offer(("step.done", {"key": "a"})) for owner in owners])
+
+    assert all(isinstance(answer, Written) for answer in answers)
+
+
+def oversize(owner: Owner) -> Offer:
+    return owner.offer(("step.done", {"key": "a", "result": "x" * (PAYLOAD_BYTES * 2)}))
+
+
+def unstorable(owner: Owner) -> Offer:
+    """A NUL, raw, where text that PostgreSQL stores may have none."""
+    return owner.offer(("note\x00", {"text": "a"}))
+
+
+def unstorable_key(owner: Owner) -> Offer:
+    return owner.offer(("effect.intended", owner.intent("pay", key="a\x00b")))
+
+
+def broken_body(owner: Owner) -> Offer:
+    [plain] = owner.offer(("note", {"text": "a"})).entries
+    event = plain.event
+    made = entry(
+        owner.quote, owner.epoch, holder=owner.epoch, kind="note", body="{", at_ms=event.at_ms
+    )
+    return Offer((made,), owner.worker)
+
+
+def lying_digest(owner: Owner) -> Offer:
+    """A digest that is not that of its content would break the chain for ever."""
+    [plain] = owner.offer(("note", {"text": "a"})).entries
+    return Offer((replace(plain, event=replace(plain.event, digest="f" * 64)),), owner.worker)
+
+
+def unknown_kind(owner: Owner) -> Offer:
+    return owner.offer(("task.exploded", {}))
+
+
+def not_an_owners(owner: Owner) -> Offer:
+    return owner.offer(("lease.expired", {"worker": "me", "holder": 0}))
+
+
+def keeps_hold_of_an_end(owner: Owner) -> Offer:
+    """An end that leaves its writer the holder: it could write on behind it."""
+    return owner.offer(("task.succeeded", {"result": 1, "holder": owner.epoch}))
+
+
+def lets_go_in_passing(owner: Owner) -> Offer:
+    """A note that lets go: a lease would be left that nobody can write under."""
+    return owner.offer(("note", {"text": "bye", "holder": 0}))
+
+
+def hands_to_a_stranger(owner: Owner) -> Offer:
+    return owner.offer(("note", {"text": "bye", "holder": owner.epoch + 7}))
+
+
+WRONG = [
+    oversize,
+    unstorable,
+    unstorable_key,
+    broken_body,
+    lying_digest,
+    unknown_kind,
+    not_an_owners,
+    keeps_hold_of_an_end,
+    lets_go_in_passing,
+    hands_to_a_stranger,
+]
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+def test_an_offer_that_cannot_be_stored_fails_alone(
+    stores: Stores, store: Store, wrong: Callable[[Owner], Offer]
+) -> None:
+    """case R81"""
+    sick, well = start(store), start(store)
+    before = log(store, sick.task_id)
+
+    answers = store.append([wrong(sick), well.offer(("step.done", {"key": "a", "result": 1}))])
+
+    assert why(answers[0]) == "invalid"
+    assert isinstance(answers[1], Written)
+    assert log(store, sick.task_id) == before
+    assert isinstance(sick.note("still here"), Written)
+
+
+def test_nothing_may_follow_the_event_that_lets_go(store: Store) -> None:
+    owner = start(store)
+    offer = owner.offer(("task.succeeded", {"result": 1}), ("note", {"text": "after"}))
+
+    [answer] = store.append([offer])
+
+    assert isinstance(answer, Turned)
+    assert store.get(owner.task_id).state == "running"
+
+
+def test_time_on_a_log_never_goes_back(stores: Stores, store: Store) -> None:
+    """case R59"""
+    owner = start(store)
+    owner.write_at(store.now_ms() - 600_000)
+
+    assert [event.at_ms for event in log(store, owner.task_id)] == sorted(
+        event.at_ms for event in log(store, owner.task_id)
+    )
+
+
+@pytest.mark.parametrize("off_by_ms", [-600_000, 600_000])
+def test_no_clock_of_a_worker_is_a_condition_of_the_write(store: Store, off_by_ms: int) -> None:
+    """case R59"""
+    owner = start(store)
+
+    assert isinstance(owner.write_at(store.now_ms() + off_by_ms), Written)
+    assert isinstance(owner.succeed(), Written)
+
+
+def test_a_lapsed_owner_still_writes_while_nobody_has_declared_it_dead(
+    stores: Stores, store: Store
+) -> None:
+    owner = start(store)
+    stores.move(10 * TTL)
+
+    assert isinstance(owner.step(), Written)
+    assert isinstance(owner.succeed(), Written)
+
+
+# -- reading -----------------------------------------------------------------------------------
+
+
+def test_a_log_is_read_page_by_page(store: Store) -> None:
+    owner = start(store)
+    for number in range(5):
+        owner.note(str(number))
+
+    assert [event.seq for event in store.read(owner.task_id, after=2, limit=3)] == [3, 4, 5]
+    assert [event.seq for event in store.read(owner.task_id, after=5)] == [6, 7]
+
+
+def test_the_newest_event_of_a_kind_is_found(store: Store) -> None:
+    owner = start(store)
+    owner.write("checkpoint", state={"round": 1}, counts={"think": 50})
+    owner.note()
+    owner.write("checkpoint", state={"round": 2}, counts={"think": 99})
+    owner.note("the last")
+
+    assert body(store.last(owner.task_id, "checkpoint"))["state"] == {"round": 2}
+    assert body(store.last(owner.task_id, ""))["text"] == "the last"
+    assert store.last(owner.task_id, "task.failed") is None
+
+
+def test_an_offer_that_mixes_tasks_is_refused(stores: Stores, store: Store) -> None:
+    one, other = start(store), start(store)
+    mixed = Offer(
+        (*one.offer(("note", {})).entries, *other.offer(("note", {})).entries), "worker-old"
+    )
+    before = stores.state()
+
+    [answer] = store.append([mixed])
+
+    assert isinstance(answer, Turned)
+    assert stores.state() == before
