@@ -1,0 +1,254 @@
+"""The demo, told as it happens: four workers, three of them harmed, one task, one verdict."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, NoReturn
+
+from ..client import connect
+from ..core.errors import OutlastError
+from ..core.lifecycle import body_of
+from ..core.model import Event
+from ..store.open import open_store
+from ..store.verbs import Store
+from .judge import Check, Seen, Worker, judge
+from .report import write_report
+
+TTL_MS = 2_000
+NAMES = ["a", "b", "c", "d", "e"]
+PATIENCE_S = 20.0
+WORKER = "import sys; from outlast.cli.main import main; sys.exit(main())"
+Say = Callable[[str], None]
+
+
+class StoryBroke(OutlastError):
+    """Something that had to happen did not, within the time it may take."""
+
+
+@dataclass
+class Stage:
+    """The processes and files of one run; all of them end with it."""
+
+    folder: Path
+    say: Say
+    processes: list[subprocess.Popen[bytes]] = field(default_factory=list)
+    outputs: list[IO[bytes]] = field(default_factory=list)
+
+    @property
+    def db(self) -> str:
+        return f"sqlite:{self.folder / 'demo.db'}"
+
+    def start(self, name: str, *arguments: str, **more: str) -> subprocess.Popen[bytes]:
+        output = (self.folder / f"{name}.log").open("wb")
+        self.outputs.append(output)
+        process = subprocess.Popen(
+            [sys.executable, *arguments], stdout=output, stderr=output, env={**os.environ, **more}
+        )
+        self.processes.append(process)
+        return process
+
+    def worker(self, letter: str, mailbox: str) -> subprocess.Popen[bytes]:
+        flags = ["--db", self.db, "--ttl", f"{TTL_MS}ms", "--poll", "100ms", "--build", letter]
+        return self.start(
+            f"worker-{letter}", "-c", WORKER, "worker", "outlast.demo.agents:app", *flags,
+            OUTLAST_DEMO_MAILBOX=mailbox,
+        )  # fmt: skip
+
+    def mailbox(self) -> str:
+        self.start("mailbox", "-m", "outlast.demo.mailbox", str(self.folder / "letters.jsonl"))
+        path = self.folder / "mailbox.log"
+        self.until("the mailbox opens", lambda: path.read_text().endswith("\n"))
+        return path.read_text().strip()
+
+    def until(self, what: str, condition: Callable[[], bool]) -> None:
+        """Look again and again; raises StoryBroke when patience ends."""
+        end = time.monotonic() + PATIENCE_S
+        while not condition():
+            if time.monotonic() > end:
+                raise StoryBroke(f"{what}: not within {PATIENCE_S:.0f} s; see {self.folder}/*.log")
+            time.sleep(0.01)
+
+    def close(self) -> None:
+        for process in self.processes:
+            if process.poll() is None:
+                process.send_signal(signal.SIGCONT)
+                process.kill()
+            process.wait()
+        for output in self.outputs:
+            output.close()
+
+
+@dataclass
+class Watched:
+    """The task's log, followed as it grows, and told as it is read."""
+
+    store: Store
+    task_id: str
+    say: Say
+    events: list[Event] = field(default_factory=list)
+    letters: dict[int, str] = field(default_factory=dict)
+
+    def look(self) -> list[Event]:
+        for event in self.store.read(self.task_id, after=len(self.events)):
+            self.events.append(event)
+            tell(event, self.letters, self.say)
+        return self.events
+
+    def has(self, kind: str, **wanted: object) -> bool:
+        return any(
+            event.kind == kind and wanted.items() <= body_of(event).items() for event in self.look()
+        )
+
+
+def run(folder: Path, *, say: Say = print) -> int:
+    """Run the demo in a folder of its own, made anew; 0 if it passed, 1 if not."""
+    _empty(folder)
+    stage = Stage(folder, say)
+    began = time.monotonic()
+    try:
+        seen = _play(stage)
+    except StoryBroke as broke:
+        say(f"FAIL   {broke}")
+        return 1
+    finally:
+        stage.close()
+    checks = judge(seen)
+    report = write_report(folder, seen, checks, took_s=time.monotonic() - began)
+    return _conclude(seen, checks, report, say)
+
+
+def _play(stage: Stage) -> Seen:
+    mailbox = stage.mailbox()
+    with connect(stage.db) as client:
+        task_id = client.submit("send_letters", {"names": NAMES}).id
+    store = open_store(stage.db)
+    log = Watched(store, task_id, stage.say)
+    try:
+        workers = _harm(stage, log, mailbox)
+        return _gather(stage, log, workers)
+    finally:
+        store.close()
+
+
+def _harm(stage: Stage, log: Watched, mailbox: str) -> list[Worker]:
+    """Kill, drain and freeze, each in the middle of writing a letter."""
+    a = stage.worker("A", mailbox)
+    _in_the_middle_of(stage, log, "b", a, "A")
+    b = stage.worker("B", mailbox)
+    a.kill()
+    a.wait()
+    stage.say(f"kill -9 {a.pid}                           <- for real")
+
+    _in_the_middle_of(stage, log, "c", b, "B")
+    c = stage.worker("C", mailbox)
+    stage.until("worker C is there", lambda: len(log.store.workers()) == 3)
+    b.terminate()
+    stage.say(f"kill -TERM {b.pid}                        <- a deploy: drain")
+
+    _in_the_middle_of(stage, log, "d", c, "C")
+    d = stage.worker("D", mailbox)
+    stage.until("worker D is there", lambda: len(log.store.workers()) == 4)
+    c.send_signal(signal.SIGSTOP)
+    stage.say(f"kill -STOP {c.pid}                        <- frozen, its heartbeats too")
+
+    stage.until("worker D owns the task", lambda: log.has("lease.granted", epoch=4))
+    c.send_signal(signal.SIGCONT)
+    stage.say(f"kill -CONT {c.pid}                        <- the zombie wakes beside its heir")
+    stage.until("the zombie is refused", lambda: _refused(log) > 0)
+    stage.say("worker C thaws, and wants to write ...... REFUSED: the log has gone on without it")
+    stage.until("the task ends", lambda: log.has("task.succeeded"))
+    b_code = b.wait(PATIENCE_S)
+    return [
+        Worker("A", a.pid, "killed", a.returncode),
+        Worker("B", b.pid, "drained", b_code),
+        Worker("C", c.pid, "frozen", None),
+        Worker("D", d.pid, "", None),
+    ]
+
+
+def _in_the_middle_of(
+    stage: Stage, log: Watched, name: str, worker: subprocess.Popen[bytes], letter: str
+) -> None:
+    """Until this worker is writing this letter: the one before it has been sent."""
+    log.letters[worker.pid] = letter
+    sent = f"send-email {NAMES[NAMES.index(name) - 1]}"
+    stage.until(f"worker {letter} has done {sent!r}", lambda: log.has("effect.applied", name=sent))
+
+
+def _refused(log: Watched) -> int:
+    found = log.store.observations(log.task_id)
+    return sum(each.count for each in found if each.kind == "refused")
+
+
+def _gather(stage: Stage, log: Watched, workers: list[Worker]) -> Seen:
+    lines = (stage.folder / "letters.jsonl").read_text().splitlines()
+    return Seen(
+        names=NAMES,
+        letters=[json.loads(line)["to"] for line in lines],
+        events=log.look(),
+        task=log.store.get(log.task_id),
+        workers=workers,
+        refused=_refused(log),
+        doctor=[found.said for found in log.store.checkup() if found.state == "broken"],
+        ttl_ms=TTL_MS,
+    )
+
+
+def tell(event: Event, letters: dict[int, str], say: Say) -> None:
+    """One line for an event that a person wants to hear of."""
+    body = body_of(event)
+    if event.kind == "lease.granted":
+        letter = letters.setdefault(body["pid"], body["build"])
+        owns = f"owns the task · epoch {body['epoch']} · {body['reason']}"
+        say(f"worker {letter} (pid {body['pid']})  {owns}")
+    elif event.kind == "replay.finished":
+        say(
+            f"  replay ................ {body['answered']} answers from the log, nothing done again"
+        )
+    elif event.kind == "step.done":
+        say(f"  step {body['key']} ".ljust(26, ".") + " recorded")
+    elif event.kind == "effect.applied":
+        say(f"  effect {body['name']} ".ljust(26, ".") + " applied")
+    elif event.kind == "lease.released":
+        say(f"  released .............. {body['reason']}: ready at once for another worker")
+    elif event.kind == "lease.expired":
+        say("  lease expired ......... its owner is declared dead")
+
+
+def _conclude(seen: Seen, checks: list[Check], report: Path, say: Say) -> int:
+    for check in checks:
+        if not check.holds:
+            say(f"FAILED {check.what}: {check.seen}")
+    passed = all(check.holds for check in checks)
+    sent = checks[0].seen
+    resumes = sum(event.kind == "lease.granted" for event in seen.events) - 1
+    word = "PASS" if passed else "FAIL"
+    say(f"{word}   e-mails sent: {sent} · {resumes} resumes · evidence: {report}")
+    return 0 if passed else 1
+
+
+def _empty(folder: Path) -> None:
+    """A folder of our own; what is not ours is left alone."""
+    mark = folder / "letters.jsonl"
+    if folder.exists() and any(folder.iterdir()):
+        if not mark.exists():
+            _refuse(folder)
+        shutil.rmtree(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    mark.touch()
+
+
+def _refuse(folder: Path) -> NoReturn:
+    raise OutlastError(
+        f"{folder} is not empty and not of an earlier demo; nothing was written. "
+        "Name another folder with --out"
+    )
