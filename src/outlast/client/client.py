@@ -8,41 +8,25 @@ the store could not be reached; orders that could then hit something else are no
 from __future__ import annotations
 
 import functools
-import getpass
-import os
-import socket
 import time
 from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, TypeVar
 
-import msgspec
-
 from ..core import limits
 from ..core.clock import Env
-from ..core.durations import Duration, duration_ms
+from ..core.durations import Duration
 from ..core.errors import Unavailable
 from ..settings import Settings
 from ..store.open import open_store
-from ..store.verbs import NewTask, Order, Query, Store
+from ..store.verbs import Order, Query, Store
 from . import payload
 from .aio import Aio
 from .handle import TaskHandle
 from .pool import Pool
+from .submission import Submission, new_task, whoami
 
 Answer = TypeVar("Answer")
-
-
-class Submission(msgspec.Struct, frozen=True, kw_only=True):
-    """A task for `submit_many`; the fields are the arguments of `Client.submit`."""
-
-    agent: str
-    input: Mapping[str, Any] = {}
-    key: str | None = None
-    queue: str = "default"
-    priority: int = 0
-    delay: Duration = 0
-    labels: Mapping[str, str] | None = None
 
 
 def connect(db: str | None = None, *, env: Env | None = None, by: str | None = None) -> Client:
@@ -98,7 +82,7 @@ class Client:
         self, submissions: Sequence[Submission | tuple[str, Mapping[str, Any]]]
     ) -> list[TaskHandle]:
         """Store many tasks, in order; all or none of each thousand. Raises as `submit`."""
-        tasks = [self._new_task(one) for one in submissions]
+        tasks = [new_task(one, self.env, self.by) for one in submissions]
         handles: list[TaskHandle] = []
         for start in range(0, len(tasks), limits.SUBMIT_BATCH):
             batch = tasks[start : start + limits.SUBMIT_BATCH]
@@ -156,29 +140,3 @@ class Client:
         trace: TracebackType | None,
     ) -> None:
         self.close()
-
-    def _new_task(self, one: Submission | tuple[str, Mapping[str, Any]]) -> NewTask:
-        if not isinstance(one, Submission):
-            one = Submission(agent=one[0], input=one[1])
-        agent = payload.name("the agent's name", one.agent)
-        return NewTask(
-            id=self.env.new_id(),
-            agent=agent,
-            input=payload.input_text(agent, one.input),
-            key=None if one.key is None else payload.key(one.key),
-            queue=payload.name("the queue's name", one.queue),
-            priority=payload.priority(one.priority),
-            delay_ms=duration_ms(one.delay, "delay"),
-            labels=payload.labels(one.labels),
-            by=self.by,
-        )
-
-
-def whoami() -> str:
-    """user@host of this process, for the record."""
-    try:
-        user = getpass.getuser()
-    except (KeyError, OSError):
-        # A container's user need not have a name.
-        user = str(os.getuid())
-    return f"{user}@{socket.gethostname()}"

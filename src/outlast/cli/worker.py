@@ -1,0 +1,144 @@
+"""`outlast worker`: run the agents of an app until told to leave."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from typing import Any
+
+import click
+import msgspec
+
+from ..core.errors import BadSetting
+from .options import Session, common
+from .output import json_line
+
+
+@click.command("worker")
+@click.argument("app")
+@click.option(
+    "--queue",
+    "queues",
+    multiple=True,
+    metavar="Q",
+    help="A queue to take from; may be repeated. [OUTLAST_QUEUE]",
+)
+@click.option("--slots", type=int, metavar="N", help="Tasks at once. [OUTLAST_SLOTS]")
+@click.option(
+    "--ttl", metavar="TIME", help="How long a lease lasts without a heartbeat. [OUTLAST_TTL]"
+)
+@click.option("--grace", metavar="TIME", help="How long a drain may take. [OUTLAST_GRACE]")
+@click.option("--poll", metavar="TIME", help="How often to look for tasks. [OUTLAST_POLL]")
+@click.option("--build", metavar="ID", help="Which build of your code this is. [OUTLAST_BUILD]")
+@common
+def worker(
+    session: Session,
+    app: str,
+    queues: tuple[str, ...],
+    slots: int | None,
+    ttl: str | None,
+    grace: str | None,
+    poll: str | None,
+    build: str | None,
+) -> int:
+    """Run the agents of APP, which is MODULE:NAME, like `mine.agents:app`.
+
+    SIGTERM or Ctrl-C hands every task over at its next step and leaves; a second one leaves at
+    once. Exit code 75 when the grace was too short, 70 when it ended itself after losing its leases.
+    """
+    settings = session.settings
+    options: dict[str, Any] = {
+        "db": session.db,
+        "queues": settings.queues(queues),
+        "slots": settings.count("slots", slots),
+        "ttl_ms": settings.ttl_ms(ttl),
+        "grace_ms": settings.duration_ms("grace", grace),
+        "poll_ms": settings.duration_ms("poll", poll),
+        "build": settings.text("build", build),
+    }
+    found = load_app(app)
+    if session.db.startswith("sqlite:"):
+        # Before there is a worker: a folder that cannot be written is a line, not a crash later.
+        session.ask(lambda store: store.now_ms(), create=True)
+        session.close()
+    from ..worker.worker import run
+
+    return run(found, **options, env=session.env, on_event=_teller(session.output.form))
+
+
+def load_app(name: str) -> Any:
+    """The App that MODULE:NAME means; raises BadSetting, saying which half is wrong."""
+    from ..worker.app import App
+
+    module_name, colon, attribute = name.partition(":")
+    if not module_name or not colon or not attribute:
+        raise BadSetting(
+            f"{name!r} is not MODULE:NAME; nothing was started. Write it like mine.agents:app"
+        )
+    module = _import(module_name)
+    found: Any = module
+    for part in attribute.split("."):
+        found = getattr(found, part, None)
+    if isinstance(found, App):
+        return found
+    apps = [known for known, value in vars(module).items() if isinstance(value, App)]
+    hint = f"; it has {', '.join(f'{module_name}:{a}' for a in apps)}" if apps else ""
+    what = "has no" if found is None else f"has a {type(found).__name__}, not an outlast.App, as"
+    raise BadSetting(f"the module {module_name!r} {what} {attribute!r}; nothing was started{hint}")
+
+
+def _import(name: str) -> Any:
+    # As `python -m` would: what lies in the current folder can be imported.
+    if os.getcwd() not in sys.path and "" not in sys.path:
+        sys.path.insert(0, os.getcwd())
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        missing = error.name or name
+        if missing == name or name.startswith(missing + "."):
+            why = f"there is no module {missing!r} in {os.getcwd()} or on the path"
+        else:
+            why = f"it imports {missing!r}, which is not installed"
+    except Exception as error:  # user code, at import: anything may be raised
+        why = f"its import raised {_where(error)}"
+    raise BadSetting(f"the module {name!r} cannot be loaded: {why}; nothing was started")
+
+
+def _where(error: Exception) -> str:
+    """The error, and the last line of the user's code that led to it."""
+    import traceback
+
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if "importlib" not in f.filename]
+    place = f" at {frames[-1].filename}:{frames[-1].lineno}" if len(frames) > 1 else ""
+    if isinstance(error, SyntaxError):
+        place = f" at {error.filename}:{error.lineno}"
+    return f"{type(error).__name__}: {error}{place}"
+
+
+def _teller(form: str) -> Any:
+    """Tells what happens: lines for people on stderr, or one JSON object a line on stdout."""
+
+    def tell_people(kind: str, facts: dict[str, Any]) -> None:
+        said = " ".join(f"{name}={_short(value)}" for name, value in facts.items())
+        sys.stderr.write(f"{kind} {said}".rstrip() + "\n")
+
+    def tell_programs(kind: str, facts: dict[str, Any]) -> None:
+        sys.stdout.write(json_line({"event": kind, **_plain(facts)}) + "\n")
+        sys.stdout.flush()
+
+    return tell_people if form in ("table", "wide", "name") else tell_programs
+
+
+def _plain(facts: dict[str, Any]) -> dict[str, Any]:
+    return {
+        name: value
+        if isinstance(value, str | int | float | bool | type(None))
+        else msgspec.to_builtins(value, enc_hook=str)
+        for name, value in facts.items()
+    }
+
+
+def _short(value: Any) -> str:
+    text = str(value)
+    return text if len(text) <= 200 and " " not in text else repr(text[:200])
