@@ -2,12 +2,14 @@
 
 import socket
 import threading
+from contextlib import suppress
 
 import psycopg
 import pytest
 
+from tests.support.traps import DOWN, UP
 from tests.support.waiting import until
-from tests.support.wire import DOWN, UP, Wire
+from tests.support.wire import Wire
 
 pytestmark = pytest.mark.postgres
 
@@ -153,7 +155,7 @@ def test_a_swallowing_wire_says_nothing_and_resets_when_healed(before_server, ta
 
 
 def test_a_match_is_seen_across_two_pieces():
-    with Wire(echoing_port()) as wire, socket.create_connection(("127.0.0.1", wire.port)) as end:
+    with Wire(port_of(echo)) as wire, socket.create_connection(("127.0.0.1", wire.port)) as end:
         trap = wire.lose_request(b"COMMIT")
         end.sendall(b"..COM")
         assert end.recv(5) == b"..COM"
@@ -164,12 +166,21 @@ def test_a_match_is_seen_across_two_pieces():
 
 
 def test_one_request_is_not_counted_twice():
-    with Wire(echoing_port()) as wire, socket.create_connection(("127.0.0.1", wire.port)) as end:
+    with Wire(port_of(echo)) as wire, socket.create_connection(("127.0.0.1", wire.port)) as end:
         trap = wire.lose_request(b"COMMIT", nth=2)
         for piece in (b"COMMIT", b"x", b"y"):
             end.sendall(piece)
             assert end.recv(10) == piece
         assert not trap.sprung
+
+
+def test_a_reset_reaches_one_who_does_not_read():
+    with Wire(port_of(flood)) as wire, socket.create_connection(("127.0.0.1", wire.port)) as end:
+        until(lambda: wire.bytes_passed[DOWN] > 1_000_000, "the wire to be full")
+        wire.reset()
+        with pytest.raises(ConnectionResetError):
+            drain(end)
+        assert wire.connections == 0
 
 
 def test_waiting_for_a_trap_that_nothing_springs_fails(before_server):
@@ -198,17 +209,28 @@ def in_thread(work, *arguments):
     return thread
 
 
-def echoing_port() -> int:
-    """The port of a server that serves one connection and returns what it gets."""
+def port_of(serve) -> int:
+    """The port of a server that serves one connection until the other side ends it."""
     listener = socket.create_server(("127.0.0.1", 0))
 
-    def serve():
-        with listener, listener.accept()[0] as end:
-            try:
-                while piece := end.recv(100):
-                    end.sendall(piece)
-            except ConnectionResetError:
-                pass
+    def serve_one():
+        with listener, listener.accept()[0] as end, suppress(OSError):
+            serve(end)
 
-    in_thread(serve)
+    in_thread(serve_one)
     return listener.getsockname()[1]
+
+
+def echo(end):
+    while piece := end.recv(100):
+        end.sendall(piece)
+
+
+def flood(end):
+    while True:
+        end.sendall(bytes(65536))
+
+
+def drain(end):
+    while end.recv(65536):
+        pass

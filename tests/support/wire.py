@@ -2,72 +2,13 @@
 
 import contextlib
 import socket
-import struct
 import threading
 from collections.abc import Callable
 from types import TracebackType
 from urllib.parse import urlsplit, urlunsplit
 
-CHUNK = 65536
-TAIL = 256
-WAIT_S = 10.0
-UP, DOWN = "up", "down"
-# The last message of an answer of PostgreSQL, "ready for query", less its one letter of status.
-READY_FOR_QUERY = b"Z\x00\x00\x00\x05"
-
-
-def postgres_has_answered(tail: bytes) -> bool:
-    """True if `tail`, the end of what a PostgreSQL server sent, closes an answer."""
-    return tail[-6:-1] == READY_FOR_QUERY
-
-
-class Trap:
-    """One message to be lost or held: laid by the test, sprung by the wire.
-
-    `wait()` returns once the message is lost or held, so that a test need not guess. The bytes to
-    match are at most 256.
-    """
-
-    def __init__(
-        self, kind: str, match: bytes, nth: int, answered: Callable[[bytes], bool]
-    ) -> None:
-        self.kind = kind
-        self.answered = answered
-        self._match = match
-        self._left = nth
-        self._sprung = threading.Event()
-        self._released = threading.Event()
-
-    @property
-    def sprung(self) -> bool:
-        return self._sprung.is_set()
-
-    def wait(self, timeout_s: float = WAIT_S) -> None:
-        """Wait until the message was lost, or is being held."""
-        if not self._sprung.wait(timeout_s):
-            raise AssertionError(f"no message with {self._match!r} within {timeout_s:g} s")
-
-    def let_go(self) -> None:
-        """Send on what a `hold_...` trap holds."""
-        self._released.set()
-
-    def catches(self, before: bytes, chunk: bytes) -> bool:
-        """True for the n-th piece in which the bytes end; asked by the wire.
-
-        They may have begun in what came `before`, which holds no whole match any more.
-        """
-        begun = before[len(before) - min(len(before), len(self._match) - 1) :]
-        if self._match not in begun + chunk:
-            return False
-        self._left -= 1
-        return self._left == 0
-
-    def spring(self) -> None:
-        self._sprung.set()
-
-    def until_let_go(self, closed: threading.Event) -> None:
-        while not self._released.wait(0.02) and not closed.is_set():
-            pass
+from tests.support.traps import DOWN, UP, WAIT_S, Trap, postgres_has_answered
+from tests.support.wire_connection import Connection, reset
 
 
 class Wire:
@@ -235,7 +176,7 @@ class Wire:
             server = socket.create_connection(self._server, timeout=WAIT_S)
             server.settimeout(None)
         except OSError:
-            _reset(client)
+            reset(client)
             return
         connection = Connection(self, client, server)
         with self._change:
@@ -249,126 +190,3 @@ class Wire:
             self._change.notify_all()
         for connection in connections:
             connection.reset()
-
-
-class Connection:
-    """One connection through a wire: a thread for what goes up, one for what comes down."""
-
-    def __init__(self, wire: Wire, client: socket.socket, server: socket.socket) -> None:
-        self.robbed = False
-        self._wire = wire
-        self._client = client
-        self._server = server
-        self._awaiting: Trap | None = None
-        self._ended = threading.Event()
-        for end in (client, server):
-            end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-
-    @property
-    def alive(self) -> bool:
-        return not self._ended.is_set()
-
-    def start(self) -> list[threading.Thread]:
-        threads = [
-            threading.Thread(target=self._pump, args=way, daemon=True, name=f"wire {way[2]}")
-            for way in (
-                (self._client, self._server, UP, self._request),
-                (self._server, self._client, DOWN, self._answer),
-            )
-        ]
-        for thread in threads:
-            thread.start()
-        return threads
-
-    def reset(self) -> None:
-        """End both halves at once, as a broken line does: no farewell."""
-        self._ended.set()
-        for end in (self._client, self._server):
-            _reset(end)
-
-    def _pump(
-        self,
-        source: socket.socket,
-        sink: socket.socket,
-        direction: str,
-        look: Callable[[bytes, bytes], bool],
-    ) -> None:
-        before = b""
-        while chunk := _receive(source):
-            goes_on = look(before, chunk)
-            before = (before + chunk)[-TAIL:]
-            if not goes_on:
-                continue
-            if not self._wire.fate_of(direction, len(chunk)):
-                self.robbed = True
-                continue
-            if not _send(sink, chunk):
-                break
-        self._finish(sink)
-
-    def _request(self, before: bytes, chunk: bytes) -> bool:
-        """Look at what goes up; False if it is not to be sent."""
-        trap = self._wire.trap_for(before, chunk)
-        if trap is None:
-            return True
-        if trap.kind == "lose request":
-            self._wire.count(UP, len(chunk), lost=True)
-            trap.spring()
-            self.reset()
-            return False
-        if trap.kind == "hold request":
-            trap.spring()
-            trap.until_let_go(self._ended)
-        else:
-            self._awaiting = trap
-        return True
-
-    def _answer(self, before: bytes, chunk: bytes) -> bool:
-        """Look at what comes down; False if it is not to be sent."""
-        trap = self._awaiting
-        if trap is None:
-            return True
-        if trap.kind == "hold answer":
-            self._awaiting = None
-            trap.spring()
-            trap.until_let_go(self._ended)
-            return True
-        self._wire.count(DOWN, len(chunk), lost=True)
-        if trap.answered(before + chunk):
-            self._awaiting = None
-            trap.spring()
-            self.reset()
-        return False
-
-    def _finish(self, sink: socket.socket) -> None:
-        """Pass on that one side has closed; the second to finish closes both."""
-        with contextlib.suppress(OSError):
-            sink.shutdown(socket.SHUT_WR)
-        if self._wire.closed.is_set() or sink is self._client:
-            self._ended.set()
-            for end in (self._client, self._server):
-                end.close()
-
-
-def _receive(source: socket.socket) -> bytes:
-    try:
-        return source.recv(CHUNK)
-    except OSError:
-        return b""
-
-
-def _send(sink: socket.socket, chunk: bytes) -> bool:
-    try:
-        sink.sendall(chunk)
-    except OSError:
-        return False
-    return True
-
-
-def _reset(end: socket.socket) -> None:
-    """Close so that the other side sees a reset, and wake whoever reads from `end`."""
-    with contextlib.suppress(OSError):
-        end.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-    with contextlib.suppress(OSError):
-        end.shutdown(socket.SHUT_RD)
-    end.close()
