@@ -1,9 +1,11 @@
 """Fixtures of all tests: databases that are empty, servers of one's own, real processes."""
 
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import hypothesis
 import pytest
 
 from tests.support import databases, postgres_release
@@ -17,6 +19,17 @@ POSTGRES_FIXTURES = {"postgres_wheel", "postgres_server", "postgres15_server"}
 TESTS = Path(__file__).parent
 # Folders whose tests are marked by where they stand, so that nobody forgets.
 MARKED_FOLDERS = {"faults": pytest.mark.faults, "acceptance": pytest.mark.acceptance}
+
+# How long an example takes says something of the machine, nothing of the code. Continuous
+# integration repeats the same examples; at home each run looks at others.
+hypothesis.settings.register_profile(
+    "outlast",
+    deadline=None,
+    suppress_health_check=[hypothesis.HealthCheck.too_slow],
+    print_blob=True,
+    derandomize=os.environ.get("CI") == "true",
+)
+hypothesis.settings.load_profile("outlast")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
