@@ -59,7 +59,8 @@ def _leases(counts: Counts, queues: list[str], elapsed_ms: int) -> list[Family]:
     return [
         gauge(
             "agent_task_lease_seconds",
-            "Seconds left on the held lease that ends soonest; negative: lapsed, not yet reaped; +Inf: none held.",
+            "Seconds left on the held lease that ends soonest; negative: lapsed, not yet "
+            "reaped; +Inf: none held.",
             lambda q: (
                 (counts.lease_ms[q] - elapsed_ms) / 1000 if q in counts.lease_ms else INFINITY
             ),
@@ -99,7 +100,7 @@ def _counters(counts: Counts, queues: list[str]) -> list[Family]:
     return [
         _counter(
             RESUMES,
-            "Leases given to tasks whose owner expired, crashed, drained or was revoked; nth in a row.",
+            "Leases given after an owner expired, crashed, drained or was revoked; nth in a row.",
             counts,
             [
                 labels(queue=queue, reason=reason, nth=nth)
@@ -110,7 +111,7 @@ def _counters(counts: Counts, queues: list[str]) -> list[Family]:
         ),
         _counter(
             DUPLICATES,
-            "Effects asked for again: answered from the ledger, found done, in conflict, or done twice.",
+            "Effects asked for again: answered from the ledger, found done, in conflict, twice.",
             counts,
             [labels(tool=tool, disposition=d) for tool in tools for d in DISPOSITIONS],
         ),

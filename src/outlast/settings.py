@@ -149,11 +149,11 @@ def db_url(value: Any, source: str) -> str:
 
 
 def lease_ttl_ms(value: Duration, source: str = "ttl") -> int:
-    """Milliseconds of a lease's time to live, between the limits; raises BadSetting with the reason."""
+    """Milliseconds of a lease's time to live; raises BadSetting with the reason."""
     ttl_ms = duration_ms(value, source)
     if ttl_ms < limits.TTL_MIN_MS:
         raise BadSetting(
-            f"{source}: a lease of {ttl_ms} ms is refused, nothing was started: it is renewed every "
+            f"{source}: a lease of {ttl_ms} ms is refused; nothing was started. It is renewed each "
             f"third of that ({ttl_ms // limits.BEATS_PER_TTL} ms), and a busy Python process was "
             f"seen to delay one by half a second, so that not two beats would fit and live tasks "
             f"would be taken over. Give {limits.TTL_MIN_MS} ms or more; 30s is the default"
@@ -186,7 +186,8 @@ def _secret(path: Path, variable: str) -> str:
         value = path.read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError) as error:
         raise BadSetting(
-            f"{variable} names {str(path)!r}, which cannot be read ({_reason(error)}); nothing was done"
+            f"{variable} names {str(path)!r}, which cannot be read ({_reason(error)}); "
+            "nothing was done"
         ) from error
     if not value:
         raise BadSetting(f"{variable} names {str(path)!r}, which is empty; nothing was done")

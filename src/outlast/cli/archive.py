@@ -186,25 +186,9 @@ class _Check:
         del self.verdict.heads[:-1000]
         if log.broken:
             return
-        head = log.head or {"seq": 0, "digest": ZEROS}
-        if log.seq != head.get("seq"):
-            self._head_fault(
-                log,
-                f"its log ends at event {log.seq}, its head is event {head.get('seq')}: events were cut off or added",
-            )
-        elif log.digest != head.get("digest"):
-            self._head_fault(
-                log,
-                f"its last event, {log.seq}, is not the head that the export carries: the tail was rewritten",
-            )
-        elif not log.row_seen and log.row is not None:
-            self._head_fault(
-                log,
-                f"event {log.row.get('seq')}, at which it last changed hands by its row, is not on its log: the log was rewritten or cut off in the store",
-            )
-
-    def _head_fault(self, log: _Log, said: str) -> None:
-        self.verdict.fault(self._number, f"task {log.task}: {said}", log.task, log.seq)
+        said = _why_not_whole(log)
+        if said is not None:
+            self.verdict.fault(self._number, f"task {log.task}: {said}", log.task, log.seq)
 
     def _end(self, line: _Line) -> None:
         self._close_log()
@@ -237,4 +221,22 @@ def _why_not_next(log: _Log, line: _Line) -> str | None:
     wanted = digest(log.digest, log.task, line.seq, line.holder, line.kind, line.body, line.at_ms)
     if wanted != line.digest:
         return "its digest is not that of its content and of the event before"
+    return None
+
+
+def _why_not_whole(log: _Log) -> str | None:
+    """Why a log, sound as far as it goes, is not the one that its head was taken of."""
+    head = log.head or {"seq": 0, "digest": ZEROS}
+    if log.seq != head.get("seq"):
+        return (
+            f"its log ends at event {log.seq}, its head is event {head.get('seq')}: "
+            "events were cut off or added"
+        )
+    if log.digest != head.get("digest"):
+        return f"its last event, {log.seq}, is not the head on record: the tail was rewritten"
+    if log.row is not None and not log.row_seen:
+        return (
+            f"event {log.row.get('seq')}, where its row says that it last changed hands, is not on "
+            "its log: the log was cut off or rewritten in the store"
+        )
     return None

@@ -36,7 +36,7 @@ class Gate(msgspec.Struct, frozen=True):
 
 
 def marks_of(held: Held) -> list[str]:
-    """What is derived, beside the stored state: stale (silent for two beats), cancelling, draining."""
+    """What is derived beside the stored state: stale (two beats silent), cancelling, draining."""
     if held.lease is None:
         return []
     marks = []

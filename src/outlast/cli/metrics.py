@@ -76,7 +76,7 @@ def _server(address: str, port: int, page: Callable[[], str]) -> ThreadingHTTPSe
     class Handler(BaseHTTPRequestHandler):
         timeout = 10
 
-        def do_GET(self) -> None:  # noqa: N802 (the name that http.server calls)
+        def do_GET(self) -> None:
             if self.path.partition("?")[0] not in PATHS:
                 self.send_error(404)
                 return

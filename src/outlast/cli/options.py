@@ -29,6 +29,18 @@ class TimedOut(OutlastError):
     exit_code = 124
 
 
+class NoStoreYet(OutlastError):
+    """The SQLite file that is named does not exist."""
+
+    exit_code = 69
+
+    def __init__(self, db: str) -> None:
+        super().__init__(
+            f"there is no store at {db} yet; nothing was read or written. `outlast submit` and "
+            "`outlast worker` make one; or name another with --db or OUTLAST_DB"
+        )
+
+
 class Session:
     """One run of a command: its settings, its output, and the store when it is asked for."""
 
@@ -88,11 +100,13 @@ class Session:
 
     def _store(self, create: bool) -> Store:
         if self._opened is None:
-            from ..store.open import open_store
+            from ..store.open import open_store, sqlite_path
 
-            self._opened = open_store(
-                self.db, env=self.env, create=create and self.db.startswith("sqlite:")
-            )
+            db = self.db
+            in_file = db.startswith("sqlite:")
+            if in_file and not create and not sqlite_path(db).exists():
+                raise NoStoreYet(db)
+            self._opened = open_store(db, env=self.env, create=create and in_file)
         return self._opened
 
 
@@ -156,7 +170,7 @@ def confirm(consequence: str, yes: bool) -> None:
         return
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         raise BadSetting(
-            f"{consequence}. There is no terminal to ask on, so nothing was done; add --yes to do it"
+            f"{consequence}. There is no terminal to ask on, so nothing was done; add --yes"
         )
     click.confirm(f"{consequence}. Go on?", abort=True, err=True)
 

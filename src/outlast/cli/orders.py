@@ -36,7 +36,7 @@ def signal(
     by: str | None,
     dry_run: bool,
 ) -> int:
-    """Send TASK the signal NAME with a JSON value (`-` reads stdin); kept until it is waited for."""
+    """Send TASK the signal NAME with a JSON value (`-`: stdin); kept until it is waited for."""
     from ..client import payload
 
     value = payload.payload_text(json_argument(json, "the signal's value"), f"the signal {name!r}")
@@ -176,7 +176,7 @@ def _cancel_consequence(task: Task, force: bool) -> str:
 def _cancel_text(answer: CancelAnswer) -> str:
     said = {
         "cancelled": f"task {answer.task.id} is cancelled",
-        "asked": f"task {answer.task.id}: its owner has been asked, and stops it at its next heartbeat",
+        "asked": f"task {answer.task.id}: its owner is asked, and stops it at its next heartbeat",
     }[answer.state]
     if answer.running_on:
         said += f"; its code may still be running on {printable(answer.running_on)}"

@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-import sys
-import time
 from collections.abc import Sequence
-from typing import Any
 
 import click
 import msgspec
 
 from ..core import limits
 from ..core.durations import duration_ms
-from ..core.errors import BadSetting, Unavailable
+from ..core.errors import BadSetting
 from ..core.model import FINAL, Effect
 from ..store.verbs import EffectQuery, Held, Query, Store
 from . import gate
 from .options import Session, common, pairs
-from .output import Shape, age, columns, json_line, printable, rfc3339
+from .output import Shape, age, printable, rfc3339
 from .shapes import task_shape
 
 OPEN = ("running", "review", "waiting", "ready")
 STATES = (*OPEN, *sorted(FINAL))
-EVERY_S = 1.0
 
 
 class Wanted(msgspec.Struct, frozen=True):
@@ -73,10 +69,12 @@ def ps(
     """
     wanted = Wanted(_states(states), queue, agent, pairs(labels, "-l"), text, since, _limit(limit))
     if watch:
-        return _watch(session, wanted)
+        from .watching import watch as go_on
+
+        return go_on(session, wanted)
     seen = session.ask(lambda store: look(store, wanted))
     session.output.items(shapes(session, seen), lambda found: table(session, seen), name="id")
-    session.output.note(_footer(seen))
+    session.output.note(footer(seen))
     return 0
 
 
@@ -244,7 +242,7 @@ def _wider(held: Held) -> list[str]:
     ]
 
 
-def _footer(seen: Seen) -> str:
+def footer(seen: Seen) -> str:
     as_of = f"as of {rfc3339(seen.now_ms)}"
     if not seen.rows:
         return f"No tasks ({as_of})"
@@ -253,61 +251,6 @@ def _footer(seen: Seen) -> str:
         counts[held.task.state] = counts.get(held.task.state, 0) + 1
     said = ", ".join(f"{count} {state}" for state, count in counts.items())
     return f"{said} ({as_of})" + ("; there are more: --limit" if seen.more else "")
-
-
-def _watch(session: Session, wanted: Wanted) -> int:
-    if session.output.terminal:
-        return _watch_screen(session, wanted)
-    told: dict[str, Any] = {}
-    while True:
-        try:
-            seen = session.ask(lambda store: look(store, wanted))
-            _print_changes(session, seen, told)
-        except Unavailable as away:
-            session.output.warn(f"outlast: {away}")
-        if _time_is_up(session):
-            return 0
-        time.sleep(EVERY_S)
-
-
-def _print_changes(session: Session, seen: Seen, told: dict[str, Any]) -> None:
-    """A line for each task whose owner or state is another than when it was last told."""
-    cells = table(session, seen) if session.output.for_people else []
-    for number, (held, shape) in enumerate(zip(seen.rows, shapes(session, seen), strict=True)):
-        now = (state_text(held), held.task.epoch, shape["effects"])
-        if told.get(held.task.id) == now:
-            continue
-        if cells:
-            session.output.line("  ".join(cells[number + 1]))
-        else:
-            name_only = session.output.form == "name"
-            session.output.line(held.task.id if name_only else json_line(shape))
-        told[held.task.id] = now
-    sys.stdout.flush()
-
-
-def _watch_screen(session: Session, wanted: Wanted) -> int:
-    from rich.live import Live
-    from rich.text import Text
-
-    shown = ""
-    with Live(auto_refresh=False, screen=True) as screen:
-        while not _time_is_up(session):
-            try:
-                seen = session.ask(lambda store: look(store, wanted))
-                shown = "\n".join([*columns(table(session, seen)), "", _footer(seen)])
-                told = shown
-            except Unavailable:
-                # What is shown stays, and says that it is old: no clock here makes it look live.
-                told = f"LAST KNOWN, the store cannot be reached now\n\n{shown}"
-            screen.update(Text.from_ansi(told, no_wrap=True, overflow="crop"), refresh=True)
-            time.sleep(EVERY_S)
-    return 0
-
-
-def _time_is_up(session: Session) -> bool:
-    left_ms = session.left_ms(session.timeout_ms)
-    return left_ms is not None and left_ms <= 0
 
 
 def _states(states: tuple[str, ...]) -> tuple[str, ...]:

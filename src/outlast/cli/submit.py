@@ -140,7 +140,7 @@ def _wait(session: Session, task: Task) -> int:
                 f"task {task.id} has not ended in time: it is {task.state}, and goes on. "
                 f"`outlast show {task.id}` tells how"
             )
-            task = session.ask(lambda store: store.get(task.id))
+            task = session.ask(lambda store, task_id=task.id: store.get(task_id))  # type: ignore[misc]
     shape = _shape(session, task)
     session.output.one(shape, lambda: _ending(shape))
     session.output.note(f"task {task.id} {task.state}")

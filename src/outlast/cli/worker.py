@@ -45,7 +45,7 @@ def worker(
     """Run the agents of APP, which is MODULE:NAME, like `mine.agents:app`.
 
     SIGTERM or Ctrl-C hands every task over at its next step and leaves; a second one leaves at
-    once. Exit code 75 when the grace was too short, 70 when it ended itself after losing its leases.
+    once. Exit code 75 when the grace was too short, 70 when it ended after losing its leases.
     """
     settings = session.settings
     options: dict[str, Any] = {

@@ -1,0 +1,90 @@
+"""How long a command takes from its start to its exit: `outlast ps` on SQLite, `import outlast`.
+
+    python bench/startup.py [--runs 20] [--json]
+
+Exit code 1 where `outlast ps` is over its limit of 150 ms by the median.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+RUNS = 20
+LIMIT_MS = {"outlast ps (sqlite)": 150.0}
+
+
+def measured(command: list[str], environ: dict[str, str], runs: int) -> dict[str, float]:
+    """Milliseconds of the wall clock and of the CPU, medians over `runs`, and the quickest."""
+    subprocess.run(
+        command, env=environ, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    walls, cpus = [], []
+    for _ in range(runs):
+        before, began = _cpu_s(), time.perf_counter()
+        subprocess.run(
+            command, env=environ, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+        walls.append((time.perf_counter() - began) * 1000)
+        cpus.append((_cpu_s() - before) * 1000)
+    return {
+        "median_ms": round(statistics.median(walls), 1),
+        "fastest_ms": round(min(walls), 1),
+        "cpu_median_ms": round(statistics.median(cpus), 1),
+    }
+
+
+def _cpu_s() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def run(runs: int = RUNS) -> dict[str, dict[str, float]]:
+    """Every command, measured on a store with a hundred tasks in it."""
+    outlast = str(Path(sys.executable).with_name("outlast"))
+    with tempfile.TemporaryDirectory() as folder:
+        environ = {**os.environ, "OUTLAST_DB": f"sqlite:{folder}/outlast.db"}
+        _fill(environ["OUTLAST_DB"], 100)
+        return {
+            "python -c pass": measured([sys.executable, "-c", "pass"], environ, runs),
+            "import outlast": measured([sys.executable, "-c", "import outlast"], environ, runs),
+            "outlast --version": measured([outlast, "--version"], environ, runs),
+            "outlast ps (sqlite)": measured([outlast, "ps"], environ, runs),
+            "outlast deploy-gate (sqlite)": measured([outlast, "deploy-gate"], environ, runs),
+        }
+
+
+def _fill(db: str, tasks: int) -> None:
+    from outlast.client import connect
+
+    with connect(db) as client:
+        client.submit_many([("agent", {"number": number}) for number in range(tasks)])
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--runs", type=int, default=RUNS)
+    parser.add_argument("--json", action="store_true")
+    said = parser.parse_args()
+    found = run(said.runs)
+    if said.json:
+        print(json.dumps(found, indent=2))
+    else:
+        for name, times in found.items():
+            print(f"{name:32} " + "  ".join(f"{key} {value:7.1f}" for key, value in times.items()))
+    over = [name for name, limit in LIMIT_MS.items() if found[name]["median_ms"] > limit]
+    for name in over:
+        print(f"OVER ITS LIMIT: {name} ({LIMIT_MS[name]:g} ms)", file=sys.stderr)
+    return 1 if over else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
