@@ -7,7 +7,7 @@ from typing import cast
 
 from msgspec.structs import replace
 
-from .lifecycle import Body, body_of, json_text
+from .lifecycle import Body, body_of, payload_of, raw_text
 from .model import Effect, EffectState, Event
 
 OUTCOMES: dict[str, EffectState] = {
@@ -49,6 +49,7 @@ def intended(event: Event) -> Effect:
 def with_outcome(effect: Effect, event: Event) -> Effect:
     """The row after an outcome of it."""
     body = body_of(event)
+    payload = payload_of(event)
     state = outcome_state(event, body)
     if state is None:
         return effect
@@ -56,8 +57,8 @@ def with_outcome(effect: Effect, event: Event) -> Effect:
         effect,
         state=state,
         outcome_seq=event.seq,
-        result=json_text(body.get("result")),
-        error=json_text(body.get("error")),
+        result=raw_text(payload.result),
+        error=raw_text(payload.error),
         settled_ms=event.at_ms,
     )
 

@@ -112,6 +112,27 @@ def json_text(value: Any) -> str | None:
     return None if value is None else msgspec.json.encode(value).decode()
 
 
+class Payload(msgspec.Struct, frozen=True):
+    """The parts of a body that are an agent's, byte for byte: no number is read and written anew."""
+
+    input: msgspec.Raw = msgspec.Raw(b"null")
+    result: msgspec.Raw = msgspec.Raw(b"null")
+    error: msgspec.Raw = msgspec.Raw(b"null")
+
+
+_PAYLOAD = msgspec.json.Decoder(Payload)
+
+
+def payload_of(event: Event) -> Payload:
+    return _PAYLOAD.decode(event.body)
+
+
+def raw_text(raw: msgspec.Raw) -> str | None:
+    """JSON text as it was written; None for null."""
+    text = bytes(raw).decode()
+    return None if text == "null" else text
+
+
 def born(event: Event) -> Task:
     """The row that `task.submitted` makes."""
     body = body_of(event)
@@ -119,7 +140,7 @@ def born(event: Event) -> Task:
         id=event.task_id,
         queue=body["queue"],
         agent=body["agent"],
-        input=msgspec.json.encode(body["input"]).decode(),
+        input=bytes(payload_of(event).input).decode(),
         key=body.get("key"),
         labels=msgspec.json.encode(body.get("labels") or {}, order="sorted").decode(),
         priority=body.get("priority", 0),
@@ -185,7 +206,7 @@ def _released(task: Task, event: Event, body: Body) -> Task:
             reason=body["why"],
             due_ms=None,
             doubts=json_text(body.get("doubts") or []),
-            error=json_text(body.get("error")),
+            error=raw_text(payload_of(event).error),
         )
     if why == "crashed":
         task = replace(task, expiries=task.expiries + 1)
@@ -241,9 +262,12 @@ def _settled(task: Task, event: Event, body: Body) -> Task:
 
 def _ended(state: State) -> Change:
     def change(task: Task, event: Event, body: Body) -> Task:
-        error = body.get("error")
+        payload = payload_of(event)
+        error = raw_text(payload.error)
         if state == "cancelled":
-            error = {"type": "Cancelled", "message": body.get("why"), "by": body.get("by")}
+            error = json_text(
+                {"type": "Cancelled", "message": body.get("why"), "by": body.get("by")}
+            )
         return replace(
             task,
             state=state,
@@ -251,8 +275,8 @@ def _ended(state: State) -> Change:
             due_ms=None,
             waiting_for=None,
             doubts=None,
-            result=json_text(body.get("result")) if state == "succeeded" else None,
-            error=json_text(error),
+            result=raw_text(payload.result) if state == "succeeded" else None,
+            error=error,
             finished_ms=event.at_ms,
         )
 

@@ -33,6 +33,8 @@ BUSY_KEY_MS = 5_000
 
 # Sizes
 PAYLOAD_BYTES = 1 << 20
+# A body carries one payload and its small fields; a failed attempt's error comes with a traceback.
+BODY_BYTES = PAYLOAD_BYTES + (1 << 16)
 KEY_CHARACTERS = 512
 NAME_CHARACTERS = 256
 REASON_CHARACTERS = 2_000

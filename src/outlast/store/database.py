@@ -14,6 +14,14 @@ class LockedOut(Exception):
     """A lock could not be had in time, or two sessions blocked each other; nothing was written."""
 
 
+class LogMoved(LockedOut):
+    """An owner wrote while somebody else was about to; nothing was written, look again."""
+
+
+class WrittenInPart(LockedOut):
+    """Of an offer of several entries only some would be written; nothing was written."""
+
+
 class Unstorable(Exception):
     """The database refuses a value; nothing was written."""
 

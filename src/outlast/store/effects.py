@@ -8,6 +8,7 @@ from typing import Any, cast
 import msgspec
 
 from ..core import chain, limits
+from ..core.bodies import fault
 from ..core.counters import DUPLICATES, count
 from ..core.errors import NotAllowedNow, UnknownEffect, UsageError
 from ..core.lifecycle import body_of
@@ -34,8 +35,11 @@ class EffectVerbs(Verbs):
     # -- begin --------------------------------------------------------------------------------
 
     def begin(self, offer: Offer) -> Begun:
-        if offer.last.kind != "effect.intended":
-            raise UsageError("an effect is begun by an offer that ends in effect.intended")
+        said = fault(offer)
+        if offer.last.kind != "effect.intended" or not body_of(offer.last).get("shared"):
+            said = "an effect is begun by an offer that ends in effect.intended of a shared key"
+        if said:
+            return Begun("turned", Turned("invalid", said), None)
         try:
             return self._with_patience("begin an effect", lambda: self._begin(offer))
         except _Decided as decided:
@@ -104,11 +108,23 @@ class EffectVerbs(Verbs):
                     "the function ended the transaction itself; what it did is there, its record "
                     "is not. Leave commit and rollback to Outlast"
                 )
+            refusal = self._refusal(session, offer)
+            if refusal:
+                raise _Decided(refusal)
             if not insert(session, [offer]):
                 raise _Decided(self._standing(session, offer))
             calls, counts = follow_ups(offer.entries, None, offer.worker)
             session.send([*calls, *counter_calls(counts, offer.worker)])
         return written(offer)
+
+    def _refusal(self, session: Session, offer: Offer) -> Answer | None:
+        said = fault(offer) or ("it lets go" if offer.last.holder == 0 else "")
+        if said:
+            return Turned("invalid", said)
+        seen = session.run("look_gate", task_id=offer.task_id)
+        if seen and seen[0]["cancel_ms"] is not None:
+            return Turned("cancel_asked", str(seen[0]["cancel_why"] or ""))
+        return None
 
     # -- settle -------------------------------------------------------------------------------
 
@@ -136,7 +152,7 @@ class EffectVerbs(Verbs):
                 raise NotAllowedNow(
                     f"{key!r} belongs to task {effect.task_id} now; nothing was written"
                 )
-            allow("settle", task)
+            allow("settle", task, session)
             _allow_settling(effect, applied)
             now_ms = session.run("read_clock")[0]["now_ms"]
             chapter = Chapter(session, task, chain.Quote.of_head(task), now_ms)

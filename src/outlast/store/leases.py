@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import msgspec
 
 from ..core import chain, counters, limits
-from ..core.errors import LeaseLost
 from ..core.lifecycle import after, body_of, text_of
 from ..core.model import Effect, Entry, Grant, Lease, Task
 from .base import Verbs, keys_of
-from .database import Call, LockedOut, Session
+from .database import Call, LockedOut, LogMoved, Session
 from .tasks import answer_cancel, end_lapsed, open_intents, progressed, resume_delay_ms
 from .verbs import Claim, Heartbeat, Look, Reaped, Renewal, Renewed
 from .writing import (
@@ -38,7 +37,12 @@ class LeaseVerbs(Verbs):
 
     def _claim(self, claim: Claim) -> list[Grant]:
         with self.database.transaction() as session:
-            again = session.run("leases_by_token", worker=claim.worker.id, token=claim.token)
+            mine = {"worker": claim.worker.id}
+            again, known = session.send(
+                [("leases_by_token", {**mine, "token": claim.token}), ("get_worker", mine)]
+            )
+            if not again and known and known[0]["state"] != "active":
+                return []  # it drains, and has not heard of it yet
             if again:
                 return [self._grant_again(session, lease_of(row)) for row in again]
             picked = self._pick(session, claim)
@@ -98,7 +102,7 @@ class LeaseVerbs(Verbs):
         leases = _renewed(
             asked, {row["task_id"] for row in renewed}, {r["task_id"]: r for r in there}
         )
-        if not worker:
+        if not worker or worker[0]["state"] == "retired":
             return Heartbeat(now_ms, leases, drain=False, known=False)
         drain = worker[0]["state"] != "active"
         return Heartbeat(now_ms, leases, drain=drain, drain_by=worker[0]["drain_by"])
@@ -122,7 +126,7 @@ class LeaseVerbs(Verbs):
             server=self.database.server,
             ready=ready,
             suspect_ms=times["now_ms"] - min(suspects) if suspects else None,
-            lapsed=times["lapsed"] + times["timers"] + times["reviews"],
+            lapsed=sum(times[name] for name in ("lapsed", "timers", "unread", "reviews")),
             next_due_ms=min(planned, default=None),
         )
 
@@ -145,8 +149,8 @@ class LeaseVerbs(Verbs):
             try:
                 with self.database.transaction(lock_timeout_ms=limits.LOCK_TIMEOUT_MS) as session:
                     return self._expire(session, task_id, grant, since_ms)
-            except LeaseLost:
-                continue  # the owner wrote meanwhile; look again
+            except LogMoved:
+                continue
             except LockedOut:
                 self.database.end_blockers(task_id)
                 return "blocked"
@@ -175,7 +179,9 @@ class LeaseVerbs(Verbs):
 
     def _wake(self, limit: int) -> list[str]:
         with self.database.transaction(lock_timeout_ms=limits.LOCK_TIMEOUT_MS) as session:
-            return [row["id"] for row in session.run("wake_timers", limit=limit)]
+            woken = session.run("wake_timers", limit=limit)
+            woken += session.run("wake_signalled", limit=limit)
+            return [row["id"] for row in woken]
 
     def _end_reviews(self, limit: int) -> list[str]:
         """Reviews whose last doubt has ended elsewhere: by a zombie's word, or another task's."""
@@ -184,7 +190,7 @@ class LeaseVerbs(Verbs):
             try:
                 if self._end_review(row["id"]):
                     ended.append(row["id"])
-            except (LockedOut, LeaseLost):
+            except LockedOut:
                 continue
         return ended
 
@@ -233,15 +239,7 @@ class LeaseVerbs(Verbs):
                 chapter.close(("delete_lease", {"task_id": task.id, "epoch": lease.epoch}))
                 return True
 
-        return self._despite_writes(lambda: self._with_patience("crash", act))
-
-    def _despite_writes(self, act: Callable[[], bool]) -> bool:
-        for _ in range(limits.REAP_TRIES):
-            try:
-                return act()
-            except LeaseLost:
-                continue
-        return False
+        return self._with_patience("crash", act)
 
 
 # -- policy: pure -------------------------------------------------------------------------------

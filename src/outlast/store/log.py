@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..core import limits
+from ..core import bodies, limits
 from ..core.counters import FENCED, Count, count
 from ..core.errors import UsageError
+from ..core.ledger import OUTCOMES
+from ..core.lifecycle import body_of
 from ..core.model import Answer, Event, Offer, Task, Turned, Written
 from .base import Verbs
-from .database import Call, LockedOut, Session, Unstorable
+from .database import Call, LockedOut, Row, Session, Unstorable, WrittenInPart
 from .writing import (
     PLAIN,
     append_call,
@@ -30,13 +32,18 @@ class LogVerbs(Verbs):
             raise UsageError(f"{len(offers)} offers in a batch, the limit is {limits.APPEND_BATCH}")
         if len({offer.task_id for offer in offers}) < len(offers):
             raise UsageError("two offers of one task in a batch; nothing was written")
-        if len(offers) == 1:
-            return [self._append_alone(offers[0])]
-        try:
-            return self._append_together(offers)
-        except (LockedOut, Unstorable):
-            # Whoever cannot be written must not keep the others from it.
-            return [self._append_alone(offer) for offer in offers]
+        faults = [_fault(offer) for offer in offers]
+        sound = [offer for offer, said in zip(offers, faults, strict=True) if not said]
+        answers = iter(self._append_sound(sound))
+        return [Turned("invalid", said) if said else next(answers) for said in faults]
+
+    def _append_sound(self, offers: Sequence[Offer]) -> list[Answer]:
+        if len(offers) > 1:
+            try:
+                return self._append_together(offers)
+            except (LockedOut, Unstorable, ValueError):
+                pass  # whoever cannot be written must not keep the others from it
+        return [self._append_alone(offer) for offer in offers]
 
     def stands(self, offer: Offer) -> Answer:
         first = offer.entries[0].event
@@ -66,9 +73,11 @@ class LogVerbs(Verbs):
                     if self.database.once(name, **params):
                         return written(offer)
                 return self._append_together([offer])[0]
+            except WrittenInPart:
+                return Turned("lost", "a part of it is on the log, the rest does not follow")
             except LockedOut:
                 continue
-            except Unstorable as error:
+            except (Unstorable, ValueError) as error:
                 return Turned("invalid", str(error))
         return Turned("again", "locked by others")
 
@@ -92,7 +101,8 @@ class LogVerbs(Verbs):
                 else:
                     answers[offer.task_id] = written(offer)
             calls, counts = _rows_of(accepted, tasks)
-            session.send([*calls, *_counted(counts, in_order, answers)])
+            results = session.send([*calls, *_counted(counts, in_order, answers)])
+            _refuse_foreign_keys(calls, results)
         return [answers[offer.task_id] for offer in offers]
 
     def _gate(self, session: Session, offer: Offer, task: Task | None) -> Turned | None:
@@ -104,7 +114,7 @@ class LogVerbs(Verbs):
         begins = any(entry.event.kind == "effect.intended" for entry in offer.entries)
         leaves = task is not None and not ends(offer.entries)
         if not begins and not leaves:
-            return None
+            return self._gate_of_end(session, offer) if task is not None else None
         if isinstance(self._stands_in(session, offer), Written):
             return None  # sent again: it is there, and stays
         seen = session.run("look_gate", task_id=offer.task_id)
@@ -113,6 +123,15 @@ class LogVerbs(Verbs):
         if leaves and offer.last.kind == "wait.started":
             return _gate_of_wait(session, offer, seen[0]["now_ms"] if seen else 0)
         return None
+
+    def _gate_of_end(self, session: Session, offer: Offer) -> Turned | None:
+        """Nothing ends over an effect that may or may not have happened, unsaid."""
+        explained = {body_of(e.event).get("key") for e in offer.entries if e.event.kind in OUTCOMES}
+        rows = session.run("open_intents", task_id=offer.task_id)
+        open_keys = [row["key"] for row in rows if row["key"] not in explained]
+        if not open_keys or not _may_yet_be_written(self._stands_in(session, offer)):
+            return None
+        return Turned("invalid", f"the effect {open_keys[0]!r} was begun and has no outcome")
 
     def _why_not(self, session: Session, offer: Offer) -> Answer:
         answer = self._stands_in(session, offer)
@@ -133,6 +152,24 @@ class LogVerbs(Verbs):
         quoted_seq = offer.entries[0].event.seq - 1
         rows = session.run("standing_events", task_id=offer.task_id, quoted_seq=quoted_seq)
         return standing(offer, [event_of(row) for row in rows])
+
+
+def _fault(offer: Offer) -> str:
+    said = bodies.fault(offer)
+    if said:
+        return said
+    intents = [body_of(e.event) for e in offer.entries if e.event.kind == "effect.intended"]
+    return "a shared key is begun by `begin`" if any(b.get("shared") for b in intents) else ""
+
+
+def _may_yet_be_written(answer: Answer) -> bool:
+    return isinstance(answer, Turned) and answer.why == "again"
+
+
+def _refuse_foreign_keys(calls: Sequence[Call], results: Sequence[list[Row]]) -> None:
+    for (name, params), rows in zip(calls, results, strict=False):
+        if name == "put_intent" and not rows:
+            raise Unstorable(f"the key {params['key']!r} is another's")
 
 
 def written(offer: Offer) -> Written:
@@ -172,7 +209,7 @@ def insert(session: Session, offers: Sequence[Offer]) -> list[Offer]:
         if all(results):
             accepted.append(offer)
         elif any(results):
-            raise AssertionError("an offer was written in part")  # rolls the transaction back
+            raise WrittenInPart(offer.task_id)
     return accepted
 
 
@@ -183,8 +220,6 @@ def _lock_those_let_go(session: Session, offers: Sequence[Offer]) -> dict[str, T
 
 
 def _gate_of_wait(session: Session, offer: Offer, now_ms: int) -> Turned | None:
-    from ..core.lifecycle import body_of
-
     body = body_of(offer.last)
     name, until_ms = body.get("name"), body.get("until_ms")
     if name and session.run("signal_named", task_id=offer.task_id, name=name):

@@ -9,7 +9,7 @@ import msgspec
 from msgspec.structs import asdict
 
 from ..core import chain, limits
-from ..core.errors import KeyReused, NotAllowedNow, UnknownTask, UsageError
+from ..core.errors import KeyReused, NotAllowedNow, PayloadTooLarge, UnknownTask, UsageError
 from ..core.lifecycle import ALLOWED, born, text_of
 from ..core.model import Effect, Event, Lease, Signal, Task, Worker
 from ..core.text import checked, named
@@ -160,7 +160,7 @@ class TaskVerbs(Verbs):
         asked_ms = task.cancel_ms or now_ms
         end_cancelled(chapter, task.cancel_by or order.by, task.cancel_why or order.why, asked_ms)
         chapter.close(("delete_lease", {"task_id": task.id, "epoch": lease.epoch}))
-        return CancelAnswer("cancelled", chapter.task, running_on=lease.worker)
+        return CancelAnswer("cancelled", chapter.task, running_on=owner_of(session, lease))
 
     # -- signal, retry, revoke ----------------------------------------------------------------
 
@@ -172,7 +172,7 @@ class TaskVerbs(Verbs):
     def _signal(self, task_id: str, signal: Signal) -> bool:
         with self.database.transaction() as session:
             task = locked_task(session, task_id)
-            allow("signal", task)
+            allow("signal", task, session)
             kept = session.run(
                 "insert_signal",
                 id=signal.id,
@@ -196,7 +196,7 @@ class TaskVerbs(Verbs):
     def _retry(self, task_id: str, order: Order) -> Task:
         with self.database.transaction() as session:
             task = locked_task(session, task_id)
-            allow("retry", task)
+            allow("retry", task, session)
             now_ms = session.run("read_clock")[0]["now_ms"]
             quote = chain.Quote.of_head(task)
             chapter = Chapter(session, task, quote, now_ms)
@@ -212,7 +212,7 @@ class TaskVerbs(Verbs):
     def _revoke(self, task_id: str, order: Order, now: bool) -> Task:
         with self.database.transaction() as session:
             task = locked_task(session, task_id)
-            allow("revoke", task)
+            allow("revoke", task, session)
             lease = lease_of(session.run("lock_lease", task_id=task.id)[0])
             now_ms = session.run("read_clock")[0]["now_ms"]
             quote = chain.Quote.of(last_event(session, task.id))
@@ -232,16 +232,24 @@ class TaskVerbs(Verbs):
 # -- what several verbs write ------------------------------------------------------------------
 
 
-def allow(verb: str, task: Task) -> None:
+def allow(verb: str, task: Task, session: Session) -> None:
     """Raises NotAllowedNow if the task's state does not allow what is asked."""
     if task.state in ALLOWED[verb]:
         return
-    owner = f" under epoch {task.epoch}" if task.state == "running" else ""
+    rows = session.run("get_lease", task_id=task.id)
+    owner = f", owned by {owner_of(session, lease_of(rows[0]))}" if rows else ""
     can = ", ".join(sorted(ALLOWED[verb]))
     raise NotAllowedNow(
         f"task {task.id} is {task.state} ({task.reason}){owner}: {verb} needs one of {can}; "
         "nothing was written"
     )
+
+
+def owner_of(session: Session, lease: Lease) -> str:
+    """Where the owner's code runs, for people."""
+    rows = session.run("get_worker", worker=lease.worker)
+    place = f"{rows[0]['host']}, pid {rows[0]['pid']}" if rows else "a worker that is not known"
+    return f"{place} (worker {lease.worker}, epoch {lease.epoch})"
 
 
 def progressed(session: Session, task: Task) -> bool:
@@ -293,7 +301,27 @@ def open_intents(session: Session, task_id: str) -> list[Effect]:
 # -- small things ------------------------------------------------------------------------------
 
 
+def _check_input(text: str) -> None:
+    if len(text) > limits.PAYLOAD_BYTES:
+        raise PayloadTooLarge("the input", len(text), limits.PAYLOAD_BYTES)
+    try:
+        value = msgspec.json.decode(text)
+    except (
+        msgspec.DecodeError,
+        msgspec.ValidationError,
+        UnicodeEncodeError,
+        RecursionError,
+    ) as error:
+        raise UsageError(f"the input is not JSON ({error}); nothing was written") from error
+    if not isinstance(value, dict):
+        raise UsageError(
+            f"the input is {type(value).__name__}, not an object with the agent's arguments by "
+            "name; nothing was written"
+        )
+
+
 def _check_new(new: NewTask) -> None:
+    _check_input(new.input)
     named("the agent's name", new.agent)
     named("the queue's name", new.queue)
     checked("the id", new.id)

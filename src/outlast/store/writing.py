@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from msgspec.structs import asdict
 
 from ..core import chain, counters, ledger
-from ..core.errors import LeaseLost, UnknownTask
-from ..core.lifecycle import Body, after, body_of, json_text, text_of
+from ..core.errors import UnknownTask
+from ..core.lifecycle import Body, after, body_of, payload_of, raw_text, text_of
 from ..core.model import FINAL, Effect, Entry, Event, Lease, Task
-from .database import Call, Row, Session
+from .database import Call, LogMoved, Row, Session
 
 PLAIN = frozenset({"step.done", "step.failed", "note", "checkpoint", "cancel.acknowledged"})
 """Kinds that change no other table."""
@@ -71,7 +71,7 @@ class Chapter:
     """Events that somebody who is not the owner adds to a task, which is locked meanwhile.
 
     `task` is the row as it stands after them. `worker` is whose counters they move.
-    Raises LeaseLost if the log has gone on (an owner appends without the task's lock).
+    Raises LogMoved if the log has gone on (an owner appends without the task's lock).
     """
 
     def __init__(
@@ -89,7 +89,7 @@ class Chapter:
         )
         name, params = append_call(entry)
         if not self.session.run(name, **params):
-            raise LeaseLost(self.task.id, epoch)
+            raise LogMoved(self.task.id)
         self.quote = chain.Quote.of(entry.event)
         self.task = after(self.task, entry.event)
         self._counts += counters.counted(entry.event, body, self.task)
@@ -127,13 +127,14 @@ def effect_calls(event: Event, body: Body, *, doubt_ms: int | None = None) -> li
     state = ledger.outcome_state(event, body)
     if state is None:
         return []
+    payload = payload_of(event)
     outcome = {
         "key": body["key"],
         "task_id": event.task_id,
         "state": state,
         "outcome_seq": event.seq,
-        "result": json_text(body.get("result")),
-        "error": json_text(body.get("error")),
+        "result": raw_text(payload.result),
+        "error": raw_text(payload.error),
         "settled_ms": event.at_ms,
     }
     return [("put_outcome", outcome)]

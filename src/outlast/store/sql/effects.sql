@@ -13,6 +13,8 @@ values (:key, :task_id, :name, :tool, :fingerprint, :shared, 'intended', :tries,
        outcome_seq = null, result = null, error = null, intended_ms = excluded.intended_ms,
        settled_ms = null, doubt_ms = excluded.doubt_ms
  where outlast.effects.task_id = excluded.task_id
+   and outlast.effects.shared = 0
+returning key
 
 -- name: claim_key
 -- Make the row of a shared key, if nobody has; who loses the race waits here for the winner.
@@ -61,7 +63,7 @@ select {effect}
 select {effect}
   from outlast.effects
  where task_id = :task_id
- order by intent_seq
+ order by intent_seq desc
 
 -- name: effects_in_doubt
 -- Intended and no owner at it, or unknown.

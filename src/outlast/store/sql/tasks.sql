@@ -83,6 +83,23 @@ update outlast.tasks
    and state = 'waiting'
 returning id
 
+-- name: wake_signalled
+-- Whoever sends a signal wakes the task in the same transaction; this is for what was missed.
+with missed as materialized (
+select id
+  from outlast.tasks
+ where state = 'waiting'
+   and id in (select signal.task_id from outlast.signals signal
+               where signal.consumed_seq is null and signal.name = waiting_for)
+ order by id
+ limit :limit
+ {lock_skipping})
+update outlast.tasks
+   set state = 'ready', reason = 'woken', due_ms = (select outlast.now_ms())
+ where id in (select id from missed)
+   and state = 'waiting'
+returning id
+
 -- name: look_gate
 -- Cancel requests and unread signals, read after the task has been locked.
 select task.id, task.cancel_by, task.cancel_why, task.cancel_ms, (select outlast.now_ms()) as now_ms
@@ -117,6 +134,10 @@ select (select outlast.now_ms()) as now_ms,
        (select min(due_ms) from outlast.tasks where state = 'waiting') as next_timer_ms,
        (select min(due_ms) from outlast.tasks
          where state = 'ready' and due_ms > (select outlast.now_ms())) as next_task_ms,
+       (select count(*) from (select 1 from outlast.signals signal
+         where consumed_seq is null and exists (select 1 from outlast.tasks task
+               where task.id = signal.task_id and task.state = 'waiting'
+                 and task.waiting_for = signal.name) limit 1) unread) as unread,
        (select count(*) from (select 1 from outlast.tasks
          where state = 'review' and finished_ms is null limit 1) reviews) as reviews
 
