@@ -109,7 +109,9 @@ def fingerprint(args: Sequence[Any], keywords: dict[str, Any] | None = None) -> 
     What has no JSON (a client, a lock) counts by its type alone.
     """
     parts = [_canonical(each) for each in args]
-    parts += [f"{name}=".encode() + _canonical(each) for name, each in sorted((keywords or {}).items())]
+    parts += [
+        f"{name}=".encode() + _canonical(each) for name, each in sorted((keywords or {}).items())
+    ]
     sha = hashlib.sha256()
     for part in parts:
         sha.update(len(part).to_bytes(8, "big"))

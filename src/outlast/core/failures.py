@@ -19,7 +19,9 @@ def failure(error: BaseException) -> Failure:
     """{type, message, args, traceback}: what a person, and a replay, must know of an error."""
     kind = type(error)
     said: Failure = {
-        "type": kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}",
+        "type": kind.__qualname__
+        if kind.__module__ == "builtins"
+        else f"{kind.__module__}.{kind.__qualname__}",
         "message": _clean(_message(error)),
     }
     arguments = _plain(error.args)
@@ -112,5 +114,3 @@ def _clean(text: str) -> str:
     if len(text) <= limits.ERROR_CHARACTERS:
         return text
     return "… " + text[-limits.ERROR_CHARACTERS :]
-
-

@@ -293,7 +293,9 @@ def _effect_settled(memory: Memory, event: Event, body: _Body) -> None:
 
 
 def _wait_started(memory: Memory, event: Event, body: _Body) -> None:
-    memory._put(Record(body.key, "wait", "open", until_ms=body.until_ms))
+    # One that is said again lets the lease go for all that are open: its time may be another's.
+    if memory.record(body.key) is None:
+        memory._put(Record(body.key, "wait", "open", until_ms=body.until_ms))
 
 
 def _wait_ended(memory: Memory, event: Event, body: _Body) -> None:

@@ -75,8 +75,6 @@ def retry_policy(
         retries=base.retries if retries is None else retries,
         backoff_ms=base.backoff_ms if backoff is None else duration_ms(backoff, "backoff"),
         backoff_max_ms=(
-            base.backoff_max_ms
-            if backoff_max is None
-            else duration_ms(backoff_max, "backoff_max")
+            base.backoff_max_ms if backoff_max is None else duration_ms(backoff_max, "backoff_max")
         ),
     )

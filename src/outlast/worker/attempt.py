@@ -1,0 +1,385 @@
+"""One lease, one run of an agent: from the grant to the outcome.
+
+    grant ─► recall ─► live ─► end everything ─► conclude
+             (replay)    │                          │
+                         └─ orders to stop ─────────┘  one offer says how it ended
+
+The attempt is the only one who writes for its lease, with its own pen. Orders come from other
+threads through its `Holding`; agent code hears them as `AttemptEnded` at its next call, or as a
+cancelled coroutine.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+from typing import TYPE_CHECKING, Any
+
+from ..core import limits
+from ..core.errors import AttemptEnded, NotSerializable, Unavailable
+from ..core.model import IN_DOUBT, Answer, Turned, Written
+from ..core.replay import Memory
+from ..store.verbs import EffectQuery
+from .app import BadInput
+from .context import Context, PlainContext, current_context
+from .holding import Holding
+from .outcome import (
+    Doubt,
+    Late,
+    Outcome,
+    Raised,
+    Returned,
+    Review,
+    Stopped,
+    cancelled,
+    decided,
+    drafts_of,
+    is_final,
+    released,
+)
+from .stop import Cause, Stop
+from .threads import Threads
+from .workplace import Workplace, answered
+from .writer import Draft, Pen, draft
+
+if TYPE_CHECKING:
+    from .waits import Waiting
+
+# How often a branch lets its siblings run before the first new act of a life: what they still
+# answer from the log then counts as replayed.
+YIELDS = 3
+
+
+class Attempt:
+    """Runs the agent of one grant. `intents`: effects that were begun and have no outcome yet."""
+
+    def __init__(self, holding: Holding, workplace: Workplace) -> None:
+        self.holding = holding
+        self.workplace = workplace
+        self.task = holding.grant.task
+        self.spec = holding.spec
+        self.epoch = holding.grant.lease.epoch
+        self.pen = Pen(holding.grant, workplace.worker_id)
+        self.memory = Memory()
+        self.threads = Threads(workplace.loop)
+        self.tasks: set[asyncio.Task[Any]] = set()
+        self.parked: set[asyncio.Task[Any]] = set()
+        self.open_calls = 0
+        self.waits: set[Waiting] = set()
+        self.signals_taken: set[str] = set()
+        self.intents: dict[str, Doubt] = {}
+        self.review: Review | None = None
+        self.stopping = asyncio.Event()
+        self._replay_told = self.epoch == 1
+        self.late: list[Late] = []
+        self._acknowledging: asyncio.Task[Stop] | None = None
+        self._concluding = False
+        self._agent: asyncio.Task[Outcome] | None = None
+        holding.attempt = self
+        holding.deliver = lambda: self._post(self._obey)
+
+    async def run(self) -> None:
+        """Live it to its end, and write down how it ended."""
+        tell, facts = self.workplace.tell, self.facts()
+        if self.holding.stop is not None:
+            await self._give_back_unstarted()
+            return
+        tell("attempt.started", {**facts, "reason": self.holding.grant.reason})
+        outcome = decided(await self._live(), self.holding.stop)
+        await self._end_everything(outcome)
+        self._concluding = True
+        await self._conclude(decided(outcome, self.holding.stop))
+        tell("attempt.ended", {**facts, "outcome": _word(decided(outcome, self.holding.stop))})
+
+    def facts(self) -> dict[str, Any]:
+        return {"task": self.task.id, "agent": self.task.agent, "epoch": self.epoch}
+
+    @property
+    def replaying(self) -> bool:
+        """Whether the agent is still on a way that the log has seen it go."""
+        return not self._replay_told and bool(self.memory.unused())
+
+    # -- recall -----------------------------------------------------------------------------------
+
+    async def _recall(self) -> None:
+        """Read what the lives before this one have recorded, from the last checkpoint on."""
+        if self.epoch == 1:
+            return
+        checkpoint = await self.ask(lambda store: store.last(self.task.id, "checkpoint"))
+        after = checkpoint.seq - 1 if checkpoint else 0
+        while after < self.holding.grant.event.seq:
+            self.check(drain=False)
+            events = await self.ask(lambda store, at=after: store.read(self.task.id, after=at))
+            if not events:
+                break
+            self.memory.learn(events)
+            after = events[-1].seq
+        query = EffectQuery(task_id=self.task.id, states=sorted(IN_DOUBT), limit=1_000)
+        self.memory.learn_ledger(await self.ask(lambda store: store.find_effects(query)))
+        for key, (name, tool) in self.memory.open_effects.items():
+            self.intents[key] = Doubt(key, name, tool)
+
+    async def ask(self, call: Any) -> Any:
+        """`call(store)` on the writer's thread, again until the store can be reached."""
+        while True:
+            try:
+                return await answered(self.workplace.writer.ask(call))
+            except Unavailable:
+                await self.workplace.timers.sleep(limits.RESEND_MAX_MS)
+
+    # -- live -------------------------------------------------------------------------------------
+
+    async def _live(self) -> Outcome:
+        context = contextvars.copy_context()
+        context.run(current_context.set, Context(self))
+        self.holding.acting = True
+        timer = None
+        if self.spec.timeout_ms is not None:
+            timer = self.workplace.timers.after(self.spec.timeout_ms, self._time_out)
+        self._agent = self.workplace.loop.create_task(self._call_agent(), context=context)
+        await asyncio.wait({self._agent})
+        if timer is not None:
+            timer.cancel()
+        return self._agent.result()
+
+    async def _call_agent(self) -> Outcome:
+        """The agent's own words, as a value: nothing that it raises may reach the event loop."""
+        try:
+            await self._recall()
+            arguments = self.spec.bind(self.task.input)
+            return Returned(self.spec.result_text(await self._call_function(arguments)))
+        except BadInput as error:
+            return Raised(error, "bad_input")
+        except AttemptEnded as error:
+            return self._stopped(error)
+        except asyncio.CancelledError as error:
+            return self._stopped(error)
+        except BaseException as error:
+            return Raised(error)
+
+    async def _call_function(self, arguments: dict[str, Any]) -> Any:
+        context = current_context.get()
+        assert context is not None
+        if self.spec.is_async:
+            return await self.spec.function(context, **arguments)
+        self._park()
+        plain = PlainContext(context, self.workplace.loop)
+        return await self.threads.call(self.spec.function, plain, **arguments)
+
+    def _stopped(self, error: BaseException) -> Outcome:
+        # Without an order it is the agent's own doing: it cancelled itself.
+        stop = self.holding.stop
+        return Stopped(stop) if stop is not None else Raised(error)
+
+    def _park(self) -> None:
+        task = asyncio.current_task()
+        if task is not None:
+            self.parked.add(task)
+
+    # -- what agent code does ---------------------------------------------------------------------
+
+    def check(self, *, drain: bool = True) -> None:
+        """Raise what stands against going on. `drain`: whether a hand-over counts."""
+        if not self.holding.trusted():
+            self.holding.order(Stop(Cause.TRUST, "the lease can no longer be trusted"))
+        stop = self.holding.stop
+        if stop is not None and (drain or stop.cause is not Cause.DRAIN):
+            raise stop.as_error()
+
+    async def write(self, *drafts: Draft) -> Written:
+        """Append events; they are on the log when this returns. Raises AttemptEnded."""
+        told = await self.first_act()
+        answer = await answered(self.workplace.writer.append(self.pen, *told, *drafts))
+        return self.accepted(answer, told)
+
+    async def first_act(self) -> tuple[Draft, ...]:
+        """What must be on the log before the first new act of a life: that replay has ended."""
+        if self._replay_told:
+            return ()
+        for _ in range(YIELDS):
+            await asyncio.sleep(0)
+        if self._replay_told:
+            return ()
+        self._replay_told = True
+        return (self._replay_finished(),)
+
+    def accepted(self, answer: Answer | None, told: tuple[Draft, ...] = ()) -> Written:
+        """The answer, if it is a yes; else the attempt is ordered to stop, and AttemptEnded raised."""
+        if isinstance(answer, Written):
+            self.holding.progress_ms = self.holding.clock.monotonic_ms()
+            return answer
+        self.untell(told)
+        if answer is not None and answer.why == "invalid":
+            raise NotSerializable("an event", answer.detail)
+        if answer is not None and answer.why == "cancel_asked":
+            self.holding.order(Stop(Cause.CANCEL, answer.detail))
+        else:
+            self.holding.order(Stop(Cause.LOST, answer.detail if answer else "nothing was written"))
+        stop = self.holding.stop
+        assert stop is not None
+        raise stop.as_error()
+
+    def untell(self, told: tuple[Draft, ...]) -> None:
+        """What `first_act` gave was not written after all."""
+        self._replay_told = self._replay_told and not told
+
+    async def pause(self, ms: int) -> None:
+        """Wait in place; an order to stop ends it."""
+        self.check()
+        stopping = asyncio.ensure_future(self.stopping.wait())
+        sleeping = asyncio.ensure_future(self.workplace.timers.sleep(ms))
+        try:
+            await asyncio.wait({stopping, sleeping}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            stopping.cancel()
+            sleeping.cancel()
+        self.check()
+
+    def _replay_finished(self) -> Draft:
+        memory = self.memory
+        body = {
+            "through": memory.through,
+            "answered": memory.answered,
+            "unused": memory.unused(),
+            "changed": memory.changed,
+            "suppressed": memory.suppressed,
+        }
+        return draft("replay.finished", body)
+
+    # -- orders -----------------------------------------------------------------------------------
+
+    def _time_out(self) -> None:
+        self.holding.order(
+            Stop(Cause.TIMED_OUT, f"the attempt took longer than {self.spec.timeout_ms} ms")
+        )
+
+    def _obey(self) -> None:
+        """On the event loop: make the running code notice the order."""
+        stop = self.holding.stop
+        self.stopping.set()
+        if stop is None or not stop.at_once or self._concluding:
+            return
+        if stop.cause is Cause.CANCEL and self._acknowledging is None and not self.pen.closed:
+            self._acknowledging = self.workplace.loop.create_task(self._acknowledge(stop))
+        if self._agent is not None and not self._agent.done():
+            self._agent.cancel()
+
+    async def _acknowledge(self, stop: Stop) -> Stop:
+        """Say on the log that the request was heard, before the agent has ended; the full request."""
+        stop = await self._with_asker(stop)
+        body = {"by": stop.by, "why": stop.why, "asked_ms": stop.asked_ms}
+        await self._offer([draft("cancel.acknowledged", body)])
+        return stop
+
+    async def _with_asker(self, stop: Stop) -> Stop:
+        """Who asked, and when: a refused write does not say it."""
+        if stop.asked_ms is not None:
+            return stop
+        task = await answered(self.workplace.writer.ask(lambda store: store.get(self.task.id)))
+        return Stop(Cause.CANCEL, task.cancel_why or stop.why, task.cancel_by, task.cancel_ms)
+
+    def _post(self, call: Any) -> None:
+        try:
+            self.workplace.loop.call_soon_threadsafe(call)
+        except RuntimeError:  # the loop has been closed: the process is on its way out
+            return
+
+    # -- the end ----------------------------------------------------------------------------------
+
+    async def _end_everything(self, outcome: Outcome) -> None:
+        """Nothing of the attempt may run when its lease is given to another.
+
+        A task that has ended is given to nobody, so what is left of it is waited for only briefly.
+        The watch ends the worker if this takes longer than `kill_after`.
+        """
+        self.holding.end_by_ms = self.holding.clock.monotonic_ms() + self.spec.kill_after_ms
+        left = {task for task in self.tasks if task is not asyncio.current_task()}
+        for task in left:
+            task.cancel()
+        ended = asyncio.gather(*left, self._wait_for_threads(), return_exceptions=True)
+        if is_final(outcome, self.task, self.spec.retry):
+            self.holding.end_by_ms = None
+            try:
+                await asyncio.wait_for(ended, self.spec.kill_after_ms / 1_000)
+            except TimeoutError:
+                self.workplace.tell("attempt.left_running", self.facts())
+        else:
+            await ended
+        self.holding.end_by_ms = None
+        self.holding.acting = False
+
+    async def _wait_for_threads(self) -> None:
+        await self.threads.wait()
+
+    async def _conclude(self, outcome: Outcome) -> None:
+        """Write the outcome, in one offer with what was learned too late to be written before."""
+        if isinstance(outcome, Stopped) and self._acknowledging is not None:
+            outcome = Stopped(await self._acknowledging)
+        answer = await self._offer_outcome(self._drafts(outcome))
+        if isinstance(answer, Turned) and answer.why == "cancel_asked":
+            stop = await self._with_asker(Stop(Cause.CANCEL, answer.detail))
+            drafts = cancelled(stop, list(self.intents.values()), acknowledged=False)
+            answer = await self._offer_outcome(drafts)
+        if isinstance(answer, Turned):
+            self.workplace.tell("attempt.refused", {**self.facts(), "why": answer.detail})
+            await self._observe_late()
+
+    def _drafts(self, outcome: Outcome) -> list[Draft]:
+        return drafts_of(
+            outcome,
+            self.task,
+            self.spec.retry,
+            self.workplace.env.random,
+            self.workplace.store_clock.now_ms(),
+            list(self.intents.values()),
+            self.review,
+        )
+
+    async def _offer_outcome(self, drafts: list[Draft]) -> Answer | None:
+        stop = self.holding.stop
+        if self.pen.lost is not None or (stop is not None and stop.cause is Cause.LOST):
+            return Turned("lost", self.pen.lost or "the heartbeat says so")
+        if not drafts or self.pen.let_go:
+            return None
+        late = [each.draft for each in self.late if each.draft is not None]
+        return await self._offer([*late, *drafts])
+
+    async def _observe_late(self) -> None:
+        """Keep what this zombie knows: an effect of it that has reached the world."""
+        for late in self.late:
+            await self.observe(late.key, late.result)
+
+    async def observe(self, key: str, result: Any) -> None:
+        """Tell the store, outside the log, that an effect of a lost lease was applied."""
+        await self.ask(
+            lambda store: store.observe(
+                self.task.id, self.epoch, self.workplace.worker_id, key, applied=True, result=result
+            )
+        )
+
+    async def _offer(self, drafts: list[Draft]) -> Answer:
+        """Write how it ended; sent again until it is answered, however long the store is away."""
+        releases = all(each.kind == "lease.released" for each in drafts)
+        told = () if releases else await self.first_act()
+        answer = await answered(self.workplace.writer.append(self.pen, *told, *drafts))
+        if isinstance(answer, Turned):
+            self.untell(told)
+        return answer
+
+    async def _give_back_unstarted(self) -> None:
+        """A claim that was never begun goes back without a trace in the counts."""
+        await self._offer_outcome(released("unstarted"))
+        self.workplace.tell("attempt.unstarted", self.facts())
+
+
+def _word(outcome: Outcome) -> str:
+    match outcome:
+        case Returned():
+            return "succeeded"
+        case Raised(_, reason):
+            return reason
+        case Stopped(stop):
+            return stop.cause.name.lower()
+    return ""
+
+

@@ -1,0 +1,158 @@
+"""The look-out: one thread and one connection that see what is ready and what has lapsed.
+
+Once a poll: look, claim what there is room for, reap. Apart from the heartbeat, since a slow tick
+or a blocked lock here must not delay it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from ..core import limits
+from ..core.clock import Env
+from ..core.errors import Unavailable
+from ..core.model import Grant, Worker
+from ..store.verbs import AgentLimits, Claim, Look, Reaped, Renewal, Store
+from .heartbeat import hear
+from .holding import Holding, Holdings, margin_ms
+from .store_clock import StoreClock
+
+
+class Lookout:
+    """`tick` looks once. `room()`: free slots, 0 while nothing may be claimed."""
+
+    def __init__(
+        self,
+        worker: Worker,
+        agents: Mapping[str, AgentLimits],
+        queues: Sequence[str],
+        holdings: Holdings,
+        open_store: Callable[[], Store],
+        env: Env,
+        store_clock: StoreClock,
+        *,
+        poll_ms: int,
+        may_claim: Callable[[], bool],
+        hold: Callable[[Grant, int], Holding],
+        start: Callable[[Sequence[Holding]], None],
+        tell: Callable[[str, dict[str, object]], None],
+    ) -> None:
+        self._worker = worker
+        self._agents = agents
+        self._queues = queues
+        self._holdings = holdings
+        self._open_store = open_store
+        self._store: Store | None = None
+        self._env = env
+        self._store_clock = store_clock
+        self._poll_ms = poll_ms
+        self._may_claim = may_claim
+        self._hold = hold
+        self._start = start
+        self._tell = tell
+        self._token: str | None = None
+        self._answered_ms = env.clock.monotonic_ms()
+        self._seen: tuple[str, int] | None = None  # (server, database time) of the last look
+
+    @property
+    def silent_ms(self) -> int:
+        """Since the store answered last."""
+        return self._env.clock.monotonic_ms() - self._answered_ms
+
+    def tick(self) -> int:
+        """Look, claim, reap; ms until the next look."""
+        self._store = self._store or self._open_store()
+        seen = self._store.look(self._queues, sorted(self._agents))
+        self._store_clock.tell(seen.now_ms)
+        self._answered_ms = self._env.clock.monotonic_ms()
+        more = self._claim(self._store, seen)
+        self._reap(self._store, seen)
+        return 0 if more else self._wait_ms(seen)
+
+    def close(self) -> None:
+        if self._store is not None:
+            self._store.close()
+
+    # -- claiming ---------------------------------------------------------------------------------
+
+    def _claim(self, store: Store, seen: Look) -> bool:
+        """Take what there is room for; whether there may be more at once."""
+        room = self._room(seen)
+        if room <= 0 or not (seen.ready or self._token):
+            return False
+        asked_again = self._token is not None
+        self._token = self._token or self._env.new_id()
+        sent_ms = self._env.clock.monotonic_ms()
+        held = self._holdings.all()
+        grants = store.claim(
+            Claim(
+                worker=self._worker,
+                queues=self._queues,
+                agents=self._agents,
+                room=room,
+                ttl_ms=self._worker.ttl_ms,
+                token=self._token,
+                held=len(held),
+                except_ids=[holding.task_id for holding in held],
+            )
+        )
+        self._token = None
+        holdings = [self._hold(grant, self._trusted_until_ms(grant, sent_ms)) for grant in grants]
+        if asked_again:
+            self._renew(store, holdings)
+        if holdings:
+            self._start(holdings)
+        return len(grants) == room and seen.ready > len(grants) and self._room(seen) > 0
+
+    def _room(self, seen: Look) -> int:
+        """Free slots: none beside a suspect, and none while one waits for this worker to be empty."""
+        held = self._holdings.all()
+        if not self._may_claim() or any(holding.is_suspect for holding in held):
+            return 0
+        if seen.suspect_ms is not None and seen.suspect_ms >= self._worker.ttl_ms and held:
+            return 0
+        return min(self._worker.slots - len(held), limits.CLAIM_BATCH)
+
+    def _trusted_until_ms(self, grant: Grant, sent_ms: int) -> int:
+        ttl_ms = grant.lease.ttl_ms
+        return sent_ms + ttl_ms - margin_ms(ttl_ms)
+
+    def _renew(self, store: Store, holdings: Sequence[Holding]) -> None:
+        """A claim that had to be asked again says nothing of when it was granted; a renewal does."""
+        sent_ms = self._env.clock.monotonic_ms()
+        renewals = [Renewal(h.task_id, h.grant.lease.grant) for h in holdings]
+        for holding in holdings:
+            holding.acting = True  # so that a lost one is told to stop
+            holding.trusted_until_ms = sent_ms + margin_ms(holding.ttl_ms)
+        try:
+            answer = store.renew(self._worker.id, renewals)
+        except Unavailable:
+            return  # trust is short now: the heartbeat lengthens it, or the watch ends it
+        for holding in holdings:
+            hear(holding, answer.leases[holding.task_id], sent_ms)
+
+    # -- reaping ----------------------------------------------------------------------------------
+
+    def _reap(self, store: Store, seen: Look) -> None:
+        since_ms = self._since_ms(seen)
+        self._seen = (seen.server, seen.now_ms)
+        if seen.lapsed:
+            reaped = store.reap(since_ms=since_ms)
+            if any(getattr(reaped, field) for field in Reaped.__struct_fields__):
+                self._tell("reaped", {f: list(getattr(reaped, f)) for f in Reaped.__struct_fields__})
+
+    def _since_ms(self, seen: Look) -> int | None:
+        """The database's time at the last look; None: this reaper may have missed something."""
+        if self._seen is None or self._seen[0] != seen.server:
+            return None
+        return self._seen[1]
+
+    def _wait_ms(self, seen: Look) -> int:
+        """Till the next look: a poll, or a quarter of the shortest lease, sooner if something is due.
+
+        With jitter, so that workers started together do not look together.
+        """
+        wait_ms = min(self._poll_ms, self._holdings.shortest_ttl_ms(self._worker.ttl_ms) // 4)
+        if seen.next_due_ms is not None:
+            wait_ms = min(wait_ms, max(0, seen.next_due_ms - seen.now_ms))
+        return max(1, round(wait_ms * (0.8 + 0.4 * self._env.random.random())))

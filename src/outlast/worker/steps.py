@@ -1,0 +1,167 @@
+"""Steps, transactions, checkpoints, notes: what an agent does inside its own world."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from ..core.codec import Codec, call_fingerprint, result_codec
+from ..core.durations import Duration, optional_ms
+from ..core.errors import NotAllowedNow, ReplayMismatch
+from ..core.failures import failure, rebuilt, tag
+from ..core.replay import Call, Record, scoped
+from ..core.retry import Retry, TryAgain, next_move, retry_policy
+from ..core.text import named
+from .calling import call
+from .current import current_scope
+from .outcome import Review
+from .stop import Cause, Stop
+from .workplace import answered
+from .writer import Draft, draft
+
+if TYPE_CHECKING:
+    from .attempt import Attempt
+
+
+async def step(
+    attempt: Attempt,
+    name: str,
+    function: Callable[..., Any],
+    args: tuple[Any, ...],
+    retries: int | None,
+    backoff: Duration | None,
+    backoff_max: Duration | None,
+    timeout: Duration | None,
+) -> Any:
+    """Answer from the log, or run and record."""
+    policy = retry_policy(retries, backoff, backoff_max)
+    timeout_ms = optional_ms(timeout, "timeout") or attempt.spec.step_timeout_ms
+    arguments = call_fingerprint(function, args)
+    codec = result_codec(function)
+    asked = numbered_step(attempt, name, arguments)
+    if asked.record is not None and asked.record.answered:
+        return answer(asked.record, codec, f"the result of {asked.key!r}")
+    attempt.check()
+    value, tries = await _tried(attempt, asked, function, args, arguments, policy, timeout_ms)
+    text, decoded = codec.record(value, f"the result of the step {asked.key!r}")
+    await attempt.write(step_done(asked.key, arguments, text, tries))
+    attempt.check()
+    return decoded
+
+
+async def transaction(
+    attempt: Attempt,
+    name: str,
+    function: Callable[..., Any],
+    args: tuple[Any, ...],
+    timeout: Duration | None,
+) -> Any:
+    """A step whose record is in the same transaction as what it did to the store's database."""
+    arguments, codec = call_fingerprint(function, args), result_codec(function)
+    asked = numbered_step(attempt, name, arguments)
+    if asked.record is not None and asked.record.answered:
+        return answer(asked.record, codec, f"the result of {asked.key!r}")
+    attempt.check()
+    told = await attempt.first_act()
+    decoded: list[Any] = []
+
+    def work(connection: Any) -> tuple[Draft, ...]:
+        value = function(connection, *args)
+        text, seen = codec.record(value, f"the result of the transaction {asked.key!r}")
+        decoded.append(seen)
+        return (*told, step_done(asked.key, arguments, text, 1))
+
+    attempt.open_calls += 1
+    try:
+        attempt.accepted(await answered(attempt.workplace.writer.transact(attempt.pen, work)), told)
+    finally:
+        attempt.open_calls -= 1
+    attempt.check()
+    return decoded[-1]
+
+
+async def checkpoint(attempt: Attempt, state: Any) -> None:
+    """State and the counts of all names, so that what follows has the keys it would have had."""
+    attempt.check()
+    if attempt.open_calls or current_scope.get():
+        raise NotAllowedNow(
+            "a checkpoint cannot be made while a step, effect, wait or gather of the task is open; "
+            "nothing was written. Make it between them"
+        )
+    text = attempt.spec.state.write(state, "the state of a checkpoint")
+    body = {"state": msgspec.Raw(text.encode()), "counts": attempt.memory.counts}
+    await attempt.write(draft("checkpoint", body))
+    attempt.check()
+
+
+async def note(attempt: Attempt, text: str, data: Any) -> None:
+    """Written where the agent is new; a replay has said it before."""
+    attempt.check(drain=False)
+    encoded = Codec().write(data, "the data of a note")
+    if attempt.replaying:
+        return
+    await attempt.write(draft("note", {"text": text, "data": msgspec.Raw(encoded.encode())}))
+
+
+def numbered_step(attempt: Attempt, name: str, arguments: str) -> Call:
+    """The call with its key, and its record if that fits."""
+    asked = attempt.memory.call("step", scoped(current_scope.get(), named("a step", name)), arguments)
+    if not asked.fits and not (asked.first and asked.record is not None):
+        raise mismatch(attempt, asked.key)
+    return asked
+
+
+def mismatch(attempt: Attempt, key: str) -> BaseException:
+    """Hand the task to a person: what the agent asks is not what it asked before."""
+    error = ReplayMismatch(key, "it was called with other arguments")
+    attempt.review = attempt.review or Review("replay_mismatch", error)
+    attempt.holding.order(Stop(Cause.REVIEW, str(error)))
+    stop = attempt.holding.stop
+    assert stop is not None
+    return stop.as_error()
+
+
+def answer(record: Record, codec: Codec, what: str) -> Any:
+    """What the log answers: the recorded result, or the recorded error raised again."""
+    if record.state == "failed":
+        error = rebuilt(record.error or {})
+        tag(error, record.key)
+        raise error
+    return codec.read(record.result if record.result is not None else b"null", what)
+
+
+def step_done(key: str, arguments: str, text: str, tries: int) -> Draft:
+    body = {"key": key, "args": arguments, "result": msgspec.Raw(text.encode()), "try": tries}
+    return draft("step.done", body)
+
+
+async def _tried(
+    attempt: Attempt,
+    asked: Call,
+    function: Callable[..., Any],
+    args: tuple[Any, ...],
+    arguments: str,
+    policy: Retry,
+    timeout_ms: int | None,
+) -> tuple[Any, int]:
+    """Run the function until it returns or no try is left; its value, and how many it took."""
+    tries = asked.record.tries if asked.record is not None else 0
+    while True:
+        tries += 1
+        try:
+            return await call(attempt, function, args, what=asked.key, timeout_ms=timeout_ms), tries
+        except Exception as error:
+            move = next_move(policy, tries, error, attempt.workplace.env.random)
+            attempt.check(drain=False)
+            again = isinstance(move, TryAgain)
+            body = {"key": asked.key, "args": arguments, "error": failure(error), "try": tries}
+            await attempt.write(draft("step.failed", {**body, "final": not again}))
+            if not isinstance(move, TryAgain):
+                tag(error, asked.key)
+                raise
+        attempt.check()
+        await attempt.pause(move.delay_ms)
+
+
