@@ -1,0 +1,1 @@
+"""Real harm to real processes, servers and files; and what judges it afterwards."""

@@ -1,0 +1,1 @@
+"""The races and deaths of tests/faults, short enough for every `make test`."""
