@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from ..core.clock import Env
 from ..core.errors import OutlastError
 
 # command -> (its file, what it does), here so that `--help` need not load them all.
@@ -75,10 +76,15 @@ def outlast() -> None:
     """Durable tasks for AI agents: a task outlasts its worker."""
 
 
-def main(arguments: list[str] | None = None) -> int:
-    """Run one command; returns its exit code. A user's mistake is one line on stderr."""
+def main(arguments: list[str] | None = None, env: Env | None = None) -> int:
+    """Run one command; returns its exit code. A user's mistake is one line on stderr.
+
+    `env`: the clock, for tests that move it by hand.
+    """
     try:
-        return _code(outlast.main(args=arguments, prog_name="outlast", standalone_mode=False))
+        return _code(
+            outlast.main(args=arguments, prog_name="outlast", standalone_mode=False, obj=env)
+        )
     except OutlastError as error:
         return complain(str(error), error.exit_code)
     except click.exceptions.Exit as end:

@@ -44,9 +44,16 @@ class NoStoreYet(OutlastError):
 class Session:
     """One run of a command: its settings, its output, and the store when it is asked for."""
 
-    def __init__(self, db: str | None, output: str | None, as_json: bool, timeout: str | None):
+    def __init__(
+        self,
+        db: str | None,
+        output: str | None,
+        as_json: bool,
+        timeout: str | None,
+        env: Env | None = None,
+    ) -> None:
         self.settings = Settings()
-        self.env = Env()
+        self.env = env or Env()
         self._db = db
         form = "json" if as_json else self.settings.text("output", output)
         if form not in FORMS:
@@ -56,7 +63,7 @@ class Session:
         self.output = Output(form)
         self.timeout_ms = None if timeout is None else duration_ms(timeout, "--timeout")
         self._opened: Store | None = None
-        self._started = time.monotonic()
+        self._started_ms = self.env.clock.monotonic_ms()
 
     @property
     def db(self) -> str:
@@ -83,7 +90,7 @@ class Session:
         """What is left of a limit that began with the command; None: there is no limit."""
         if limit_ms is None:
             return None
-        return limit_ms - round((time.monotonic() - self._started) * 1000)
+        return limit_ms - (self.env.clock.monotonic_ms() - self._started_ms)
 
     def order(self, why: str, by: str | None) -> Order:
         return Order(self.by(by), why)
@@ -122,7 +129,7 @@ def common(command: Command) -> Command:
         timeout: str | None,
         **named: Any,
     ) -> Any:
-        session = Session(db, output, as_json, timeout)
+        session = Session(db, output, as_json, timeout, click.get_current_context().obj)
         try:
             return command(session, *args, **named)
         finally:

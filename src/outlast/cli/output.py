@@ -11,6 +11,21 @@ from typing import Any
 
 import msgspec
 
+from ..core.durations import short_age as age
+
+__all__ = [
+    "FORMS",
+    "Output",
+    "Shape",
+    "age",
+    "columns",
+    "json_block",
+    "json_line",
+    "printable",
+    "rfc3339",
+    "seconds",
+]
+
 FORMS = ("table", "wide", "json", "jsonl", "name")
 _COLOURS = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
 # By state, beside its word: never by colour alone.
@@ -145,24 +160,3 @@ def rfc3339(ms: int | None) -> str | None:
 
 def seconds(ms: int | None) -> float | None:
     return None if ms is None else ms / 1000
-
-
-def age(ms: int) -> str:
-    """How long, in two units at most: `0.4s`, `12s`, `3m20s`, `2h5m`, `26h`, `3d4h`."""
-    if ms < 0:
-        return "-" + age(-ms)
-    if ms < 10_000:
-        return f"{ms / 1000:.1f}s"
-    whole = ms // 1000
-    for least, size, unit, rest_size, rest_unit in _UNITS:
-        if whole >= least:
-            rest = whole % size // rest_size
-            return f"{whole // size}{unit}" + (f"{rest}{rest_unit}" if rest else "")
-    return f"{whole}s"
-
-
-_UNITS = (
-    (172_800, 86_400, "d", 3_600, "h"),
-    (3_600, 3_600, "h", 60, "m"),
-    (60, 60, "m", 1, "s"),
-)

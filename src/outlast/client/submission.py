@@ -41,7 +41,7 @@ def new_task(one: Submission | tuple[str, Mapping[str, Any]], env: Env, by: str)
         key=None if one.key is None else payload.key(one.key),
         queue=payload.name("the queue's name", one.queue),
         priority=payload.priority(one.priority),
-        delay_ms=duration_ms(one.delay, "delay"),
+        delay_ms=duration_ms(one.delay, "the delay"),
         labels=payload.labels(one.labels),
         by=by,
     )
