@@ -5,9 +5,12 @@ Names are loaded when they are asked for, so that `import outlast` costs next to
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+# `typing` alone costs more than everything else here.
+TYPE_CHECKING = False
 
 if TYPE_CHECKING:
+    from typing import Any
+
     from .client import Client, TaskHandle, connect
     from .core.errors import (
         AttemptEnded,

@@ -81,10 +81,10 @@ def encode(value: Any, what: str) -> bytes:
 @functools.cache
 def result_codec(function: Callable[..., Any]) -> Codec:
     """The codec of what `function` returns, by its annotation."""
-    return Codec(annotations(function).get("return", ANY))
+    return Codec(types_of(function).get("return", ANY))
 
 
-def annotations(function: Callable[..., Any]) -> dict[str, Any]:
+def types_of(function: Callable[..., Any]) -> dict[str, Any]:
     """The annotations of a function, as types where they can be found; others are left out."""
     function = unwrapped(function)
     if not inspect.isfunction(function) and not inspect.ismethod(function):
@@ -100,7 +100,8 @@ def unwrapped(function: Callable[..., Any]) -> Callable[..., Any]:
     """The function inside `functools.partial`s and decorators that say what they wrap."""
     while isinstance(function, functools.partial):
         function = function.func
-    return inspect.unwrap(function)
+    found: Callable[..., Any] = inspect.unwrap(function)
+    return found
 
 
 def fingerprint(args: Sequence[Any], keywords: dict[str, Any] | None = None) -> str:
@@ -204,8 +205,10 @@ def _same(value: Any, decoded: Any, encoded: bytes) -> bool:
     except Exception:  # an object whose comparison raises has not been shown to be the same
         return False
     # Types that compare by identity are the same if they are of one type and read the same.
-    by_identity = type(value).__eq__ is object.__eq__ and type(value) is type(decoded)
-    return by_identity and msgspec.json.encode(decoded, enc_hook=_to_plain) == encoded
+    by_identity = getattr(type(value), "__eq__", None) is object.__eq__
+    if not by_identity or type(value) is not type(decoded):
+        return False
+    return msgspec.json.encode(decoded, enc_hook=_to_plain) == encoded
 
 
 def _difference(value: Any, decoded: Any) -> str:

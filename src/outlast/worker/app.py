@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -10,7 +11,7 @@ from typing import Any, TypeVar, overload
 import msgspec
 
 from ..core import limits
-from ..core.codec import ANY, Codec, annotations
+from ..core.codec import ANY, Codec, types_of
 from ..core.durations import Duration, duration_ms, optional_ms
 from ..core.errors import BadSetting, NotSerializable, UnknownAgent, UsageError
 from ..core.retry import Retry, retry_policy
@@ -89,7 +90,9 @@ class AgentSpec:
         missing = [n for n, p in self.parameters.items() if p.required and n not in arguments]
         unknown = [n for n in arguments if n not in self.parameters and not self.takes_any]
         if missing or unknown:
-            wrong = [f"lacks {name!r}" for name in missing] + [f"has no {name!r}" for name in unknown]
+            wrong = [f"lacks {name!r}" for name in missing] + [
+                f"has no {name!r}" for name in unknown
+            ]
             raise BadInput(
                 f"the input does not fit {self.name}({', '.join(self.parameters)}): "
                 f"it {' and '.join(wrong)}"
@@ -154,6 +157,8 @@ class App:
         if spec.name in self.agents:
             raise BadSetting(f"this app has an agent {spec.name!r} already; give one a name=")
         self.agents[spec.name] = spec
+        with contextlib.suppress(AttributeError):  # a callable object with slots
+            function.__outlast__ = spec  # type: ignore[attr-defined]
 
 
 def agent_spec(
@@ -172,7 +177,7 @@ def agent_spec(
     state: Any = ANY,
 ) -> AgentSpec:
     """An agent from a function; its annotations say how arguments and result are read."""
-    hints = annotations(function)
+    hints = types_of(function)
     parameters, takes_any = _parameters(function, hints)
     return AgentSpec(
         name=name or function.__name__,

@@ -21,7 +21,8 @@ from ..core.model import IN_DOUBT, Answer, Turned, Written
 from ..core.replay import Memory
 from ..store.verbs import EffectQuery
 from .app import BadInput
-from .context import Context, PlainContext, current_context
+from .context import Context, PlainContext
+from .current import current_context
 from .holding import Holding
 from .outcome import (
     Doubt,
@@ -381,5 +382,3 @@ def _word(outcome: Outcome) -> str:
         case Stopped(stop):
             return stop.cause.name.lower()
     return ""
-
-

@@ -30,9 +30,7 @@ async def call(
         async with TimeLimit(attempt.workplace.timers, timeout_ms, what):
             if is_async(function):
                 return await function(*args, **(keywords or {}))
-            value = await attempt.threads.call(
-                function, *args, on_late=on_late, **(keywords or {})
-            )
+            value = await attempt.threads.call(function, *args, on_late=on_late, **(keywords or {}))
             return await value if inspect.isawaitable(value) else value
     finally:
         attempt.open_calls -= 1

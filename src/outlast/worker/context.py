@@ -96,9 +96,7 @@ class Context:
         """
         return await transaction(self._attempt, name, function, args, timeout)
 
-    async def wait(
-        self, name: str, timeout: Duration | None = None, *, as_type: Any = ANY
-    ) -> Any:
+    async def wait(self, name: str, timeout: Duration | None = None, *, as_type: Any = ANY) -> Any:
         """The payload of the next signal of that name, sent before or after; holds no worker.
 
         Raises TimeoutError when `timeout` has passed first.
@@ -218,6 +216,3 @@ class PlainContext:
 def current() -> Context | None:
     """The context of the attempt that this code runs in, None outside of one."""
     return current_context.get()
-
-
-

@@ -105,7 +105,9 @@ async def effect(
     asked = attempt.memory.call("effect", replay_name, fingerprint, key or "")
     act = Act(
         name=asked.key,
-        key=named("an idempotency key", key or f"{attempt.task.id}/{asked.key}", limits.KEY_CHARACTERS),
+        key=named(
+            "an idempotency key", key or f"{attempt.task.id}/{asked.key}", limits.KEY_CHARACTERS
+        ),
         shared=key is not None,
         tool=named("a tool's name", tool or _name_of(function)),
         function=function,
@@ -287,7 +289,9 @@ class Gate:
             return None, None, error
         return text, decoded, None
 
-    def _applied_body(self, text: str | None, error: Exception | None, **more: Any) -> dict[str, Any]:
+    def _applied_body(
+        self, text: str | None, error: Exception | None, **more: Any
+    ) -> dict[str, Any]:
         body = {**self._names(), **more}
         if error is not None:
             return {**body, "without_result": str(error)}
@@ -352,7 +356,9 @@ class Gate:
         if act.shared:
             return await self._begin()
         gone = attempt.memory.owner_gone
-        return await self._resolve(since_ms=attempt.memory.ended_ms if gone else 0, taken_over=False)
+        return await self._resolve(
+            since_ms=attempt.memory.ended_ms if gone else 0, taken_over=False
+        )
 
     async def _resolve(self, *, since_ms: int, taken_over: bool) -> Any:
         """By policy: ask, probe, or act again. `taken_over`: a new intent is on the log already."""
@@ -470,5 +476,3 @@ def _takes_more_than_key(probe: Callable[..., Any]) -> bool:
     positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     required = [p for p in positional if p.default is p.empty]
     return len(required) > 1 or any(p.kind is p.VAR_POSITIONAL for p in parameters)
-
-

@@ -85,7 +85,9 @@ class Heart:
         """Send one renewal for all; whether some of them must be asked again soon."""
         again = False
         held = self._holdings.held()
-        batches = [held[i : i + limits.RENEW_BATCH] for i in range(0, len(held), limits.RENEW_BATCH)]
+        batches = [
+            held[i : i + limits.RENEW_BATCH] for i in range(0, len(held), limits.RENEW_BATCH)
+        ]
         for batch in batches or [[]]:
             sent_ms = self._clock.monotonic_ms()
             answer = store.renew(
@@ -102,9 +104,7 @@ class Heart:
             for h in held
         ]
 
-    def _hear(
-        self, store: Store, held: Sequence[Holding], answer: Heartbeat, sent_ms: int
-    ) -> bool:
+    def _hear(self, store: Store, held: Sequence[Holding], answer: Heartbeat, sent_ms: int) -> bool:
         self._store_clock.tell(answer.now_ms)
         again = False
         for holding in held:

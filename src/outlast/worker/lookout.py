@@ -139,7 +139,9 @@ class Lookout:
         if seen.lapsed:
             reaped = store.reap(since_ms=since_ms)
             if any(getattr(reaped, field) for field in Reaped.__struct_fields__):
-                self._tell("reaped", {f: list(getattr(reaped, f)) for f in Reaped.__struct_fields__})
+                self._tell(
+                    "reaped", {f: list(getattr(reaped, f)) for f in Reaped.__struct_fields__}
+                )
 
     def _since_ms(self, seen: Look) -> int | None:
         """The database's time at the last look; None: this reaper may have missed something."""

@@ -96,8 +96,10 @@ def is_final(outcome: Outcome, task: Task, policy: Retry) -> bool:
         case Returned():
             return True
         case Raised(error, reason):
-            return reason == "bad_input" or task.failures >= policy.retries or isinstance(
-                error, policy.give_up_on
+            return (
+                reason == "bad_input"
+                or task.failures >= policy.retries
+                or isinstance(error, policy.give_up_on)
             )
         case Stopped(stop):
             return stop.cause is Cause.CANCEL
@@ -122,7 +124,6 @@ def drafts_of(
             return _after_error(outcome, task, policy, chance, now_ms, doubts)
         case Stopped(stop):
             return _after_stop(stop, task, policy, chance, now_ms, doubts, review)
-    return []
 
 
 def cancelled(stop: Stop, doubts: Sequence[Doubt], *, acknowledged: bool) -> list[Draft]:
@@ -132,10 +133,10 @@ def cancelled(stop: Stop, doubts: Sequence[Doubt], *, acknowledged: bool) -> lis
     return [*first, *_unknown(doubts), draft("task.cancelled", body, lets_go=True)]
 
 
-def released(reason: str, doubts: Sequence[Doubt] = (), **more: Any) -> list[Draft]:
+def released(reason: str, intents: Sequence[Doubt] = (), **more: Any) -> list[Draft]:
     """The lease given back; calls that were not made are said to be none."""
     body = {"reason": reason, **{name: value for name, value in more.items() if value is not None}}
-    not_called = [each for each in doubts if not each.called]
+    not_called = [each for each in intents if not each.called]
     return [*_unknown(not_called), draft("lease.released", body, lets_go=True)]
 
 

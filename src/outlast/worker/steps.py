@@ -42,7 +42,7 @@ async def step(
     codec = result_codec(function)
     asked = numbered_step(attempt, name, arguments)
     if asked.record is not None and asked.record.answered:
-        return answer(asked.record, codec, f"the result of {asked.key!r}")
+        return recorded(asked.record, codec, f"the result of {asked.key!r}")
     attempt.check()
     value, tries = await _tried(attempt, asked, function, args, arguments, policy, timeout_ms)
     text, decoded = codec.record(value, f"the result of the step {asked.key!r}")
@@ -62,7 +62,7 @@ async def transaction(
     arguments, codec = call_fingerprint(function, args), result_codec(function)
     asked = numbered_step(attempt, name, arguments)
     if asked.record is not None and asked.record.answered:
-        return answer(asked.record, codec, f"the result of {asked.key!r}")
+        return recorded(asked.record, codec, f"the result of {asked.key!r}")
     attempt.check()
     told = await attempt.first_act()
     decoded: list[Any] = []
@@ -75,7 +75,8 @@ async def transaction(
 
     attempt.open_calls += 1
     try:
-        attempt.accepted(await answered(attempt.workplace.writer.transact(attempt.pen, work)), told)
+        answer = await answered(attempt.workplace.writer.transact(attempt.pen, work))
+        attempt.accepted(answer, told)
     finally:
         attempt.open_calls -= 1
     attempt.check()
@@ -107,7 +108,9 @@ async def note(attempt: Attempt, text: str, data: Any) -> None:
 
 def numbered_step(attempt: Attempt, name: str, arguments: str) -> Call:
     """The call with its key, and its record if that fits."""
-    asked = attempt.memory.call("step", scoped(current_scope.get(), named("a step", name)), arguments)
+    asked = attempt.memory.call(
+        "step", scoped(current_scope.get(), named("a step", name)), arguments
+    )
     if not asked.fits and not (asked.first and asked.record is not None):
         raise mismatch(attempt, asked.key)
     return asked
@@ -123,7 +126,7 @@ def mismatch(attempt: Attempt, key: str) -> BaseException:
     return stop.as_error()
 
 
-def answer(record: Record, codec: Codec, what: str) -> Any:
+def recorded(record: Record, codec: Codec, what: str) -> Any:
     """What the log answers: the recorded result, or the recorded error raised again."""
     if record.state == "failed":
         error = rebuilt(record.error or {})
@@ -163,5 +166,3 @@ async def _tried(
                 raise
         attempt.check()
         await attempt.pause(move.delay_ms)
-
-

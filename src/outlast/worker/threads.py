@@ -42,7 +42,8 @@ class Threads:
         context = contextvars.copy_context()
 
         def run() -> None:
-            value, error = None, None
+            value: Any = None
+            error: BaseException | None = None
             try:
                 value = context.run(function, *args, **keywords)
             except StopIteration as stop:
@@ -76,7 +77,10 @@ def _tell_late(told: asyncio.Future[Any], on_late: Callable[[Any], None] | None)
 
 
 def _settle(
-    answer: asyncio.Future[Any], ended: asyncio.Future[None], value: Any, error: BaseException | None
+    answer: asyncio.Future[Any],
+    ended: asyncio.Future[None],
+    value: Any,
+    error: BaseException | None,
 ) -> None:
     if isinstance(error, FutureCancelled):
         answer.cancel()

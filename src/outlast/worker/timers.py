@@ -44,6 +44,12 @@ class Timers:
             self.wake()
         return timer
 
+    @property
+    def next_ms(self) -> int | None:
+        """When the next is due, None: there is none."""
+        with self._lock:
+            return min((t.at_ms for _, _, t in self._heap if t.call is not None), default=None)
+
     def tick(self) -> int | None:
         """Run what is due; ms until the next, None: there is none."""
         now_ms = self.clock.monotonic_ms()
@@ -62,7 +68,12 @@ class Timers:
 
     async def sleep(self, ms: int) -> None:
         woken = asyncio.get_running_loop().create_future()
-        timer = self.after(ms, lambda: woken.done() or woken.set_result(None))
+
+        def wake() -> None:
+            if not woken.done():
+                woken.set_result(None)
+
+        timer = self.after(ms, wake)
         try:
             await woken
         finally:
@@ -93,7 +104,11 @@ class TimeLimit:
     ) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        if self._passed and self._task.uncancel() <= self._cancelling and kind is asyncio.CancelledError:
+        if (
+            self._passed
+            and self._task.uncancel() <= self._cancelling
+            and kind is asyncio.CancelledError
+        ):
             raise TimeoutError(f"{self._what} took longer than {self._ms} ms") from error
 
     def _fire(self) -> None:

@@ -95,5 +95,3 @@ def end_by_ms(holding: Holding) -> int | None:
     if stop is not None and stop.at_once:
         times.append(holding.stop_ms + holding.spec.kill_after_ms)
     return min(times, default=None)
-
-

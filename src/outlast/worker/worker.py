@@ -239,12 +239,20 @@ class Worker:
         self._heart_loop.stop(deadline_ms)
         self._retire(deadline_ms)
         self._writer_loop.stop(deadline_ms)
-        return self._exit_code()
+        return self.exit_code()
 
-    def _exit_code(self) -> int:
+    @property
+    def has_left(self) -> bool:
+        """Whether there is nothing more to hand over."""
+        return self._left.is_set()
+
+    def exit_code(self) -> int:
+        """What to exit with; told to whoever watches."""
         left_behind = [holding.task_id for holding in self.holdings.all()]
         code = self.drain.exit_code(cut_off=self._cut_off, left_behind=len(left_behind))
-        self.tell("worker.ended", {"code": code, "cut_off": self._cut_off, "left_behind": left_behind})
+        self.tell(
+            "worker.ended", {"code": code, "cut_off": self._cut_off, "left_behind": left_behind}
+        )
         return code
 
     def _retire(self, wait_ms: int) -> None:
@@ -261,7 +269,9 @@ class Worker:
         return not self.drain.asked and self.heart.silent_ms < self.row.ttl_ms
 
     def _hold(self, grant: Grant, trusted_until_ms: int) -> Holding:
-        holding = Holding(grant, self.app.agents[grant.task.agent], self.env.clock, trusted_until_ms)
+        holding = Holding(
+            grant, self.app.agents[grant.task.agent], self.env.clock, trusted_until_ms
+        )
         self.holdings.add(holding)
         return holding
 
@@ -310,9 +320,14 @@ class Worker:
         if not self.drain.asked:
             self.order_drain(name)
             return
+        self.hurry(name)
+
+    def hurry(self, by: str) -> None:
+        """Leave at once; from any thread."""
         with self._lock:
-            self.drain = self.drain.hurried(name, self.env.clock.monotonic_ms())
-        self._watch_loop.wake()
+            self.drain = self.drain.hurried(by, self.env.clock.monotonic_ms())
+        if self._loops:
+            self._watch_loop.wake()
 
     def _look_at_drain(self) -> int:
         """On the watch's thread: do what the phase asks for; ms until the next may begin."""
@@ -365,7 +380,7 @@ class Worker:
                 self._post(self._left.set)
         # The event loop may be blocked for ever: then this thread ends the process.
         if held or now_ms >= self.drain.leave_ms:
-            self._leave_process(self._exit_code())
+            self._leave_process(self.exit_code())
         return max(1, min(LOOK_MS, self.drain.leave_ms - now_ms))
 
     def _last_words(self, held: Sequence[Holding]) -> None:
@@ -379,7 +394,9 @@ class Worker:
             if holding.acting:
                 self._cut_off += 1
                 doubts = list(attempt.intents.values())
-                asked.append((holding, self.writer.append(attempt.pen, *released("deadline", doubts))))
+                asked.append(
+                    (holding, self.writer.append(attempt.pen, *released("deadline", doubts)))
+                )
         for holding, answer in asked:
             left_ms = self.drain.leave_ms - self.env.clock.monotonic_ms()
             try:

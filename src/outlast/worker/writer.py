@@ -74,11 +74,13 @@ class Pen:
 
     def offer(self, drafts: Sequence[Draft], at_ms: int) -> Offer:
         """The drafts as entries that follow what this pen wrote last."""
-        quote, entries = self._quote, list[Entry]()
+        quote, entries, progressed = self._quote, list[Entry](), self.progressed
         for each in drafts:
+            progressed |= each.kind in RESULTS
             holder = 0 if each.lets_go else self.epoch
+            text = _with_progress(each.text, progressed) if each.lets_go else each.text
             entry = chain.entry(
-                quote, self.epoch, holder=holder, kind=each.kind, body=each.text, at_ms=at_ms
+                quote, self.epoch, holder=holder, kind=each.kind, body=text, at_ms=at_ms
             )
             entries.append(entry)
             quote = Quote.of(entry.event)
@@ -207,38 +209,32 @@ class Writer:
 
     def _gather(self) -> list[Sent]:
         """One offer a pen, in the order in which they came; what must be alone is."""
-        batch: dict[int, Sent] = {}
-        drafts: dict[int, list[Draft]] = {}
+        batch: dict[int, tuple[Sent, list[Draft]]] = {}
         # Nothing is sent for a pen while something it has sent is not answered.
-        full = {id(sent.pen) for sent in self._unanswered}
+        closed = {id(sent.pen) for sent in self._unanswered}
         room = limits.APPEND_BATCH - len(self._unanswered)
         left: deque[Job] = deque()
         for job in self._waiting:
             pen = job.pen
-            if pen is None or id(pen) in full:
-                left.append(job)
-            elif pen.closed:
+            if pen is not None and pen.closed:
                 _refuse(job, pen)
-            elif not isinstance(job, Append):
-                full.add(id(pen))
+                continue
+            begun = batch.get(id(pen))
+            if pen is None or id(pen) in closed or not _may_join(job, begun, len(batch) < room):
+                closed.add(id(pen))
                 left.append(job)
-            elif id(pen) in batch and (job.alone or len(drafts[id(pen)]) >= limits.APPEND_BATCH):
-                full.add(id(pen))
-                left.append(job)
-            elif id(pen) not in batch and len(batch) >= room:
-                full.add(id(pen))
-                left.append(job)
-            else:
-                sent = batch.setdefault(id(pen), Sent(_NOTHING, pen, []))
-                sent.jobs.append(job)
-                drafts.setdefault(id(pen), []).extend(job.drafts)
-                if job.alone:
-                    full.add(id(pen))
+                continue
+            assert isinstance(job, Append)
+            sent, drafts = batch.setdefault(id(pen), (Sent(_NOTHING, pen, []), []))
+            sent.jobs.append(job)
+            drafts.extend(job.drafts)
+            if job.alone:
+                closed.add(id(pen))
         self._waiting = left
         at_ms = self._clock.now_ms()
-        for key, sent in batch.items():
-            sent.offer = sent.pen.offer(drafts[key], at_ms)
-        return list(batch.values())
+        for sent, drafts in batch.values():
+            sent.offer = sent.pen.offer(drafts, at_ms)
+        return [sent for sent, _ in batch.values()]
 
     # -- sending it -------------------------------------------------------------------------------
 
@@ -370,12 +366,24 @@ class Writer:
         return answer
 
 
+def _with_progress(text: str, progressed: bool) -> str:
+    """A body that ends a lease says whether the lease had a result; known only when it is sent."""
+    return f'{text[:-1]}{"," if len(text) > 2 else ""}"progressed":{"true" if progressed else "false"}}}'
+
+
+def _may_join(job: Job, begun: tuple[Sent, list[Draft]] | None, room: bool) -> bool:
+    """Whether a job may be sent with this batch. `begun`: what it has of the same pen already."""
+    if not isinstance(job, Append):
+        return False
+    if begun is None:
+        return room
+    return not job.alone and len(begun[1]) < limits.APPEND_BATCH
+
+
 def _refuse(job: Job, pen: Pen) -> None:
     """This attempt has let go or lost its lease: nothing of it is sent any more."""
     turned = Turned("lost", pen.lost or "this attempt has let its lease go")
-    job.done.set_result(
-        Begun("turned", turned, None) if isinstance(job, Begin) else turned
-    )
+    job.done.set_result(Begun("turned", turned, None) if isinstance(job, Begin) else turned)
 
 
 _NOTHING = Offer((), "")
