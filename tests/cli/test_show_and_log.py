@@ -67,9 +67,7 @@ def test_every_owner_is_listed_with_how_its_lease_ended(
     assert "holds it" in text
 
 
-def test_refused_writes_of_a_zombie_are_shown(
-    cli: Cli, store: Store, stores: SqliteStores
-) -> None:
+def test_refused_writes_of_a_zombie_are_shown(cli: Cli, store: Store, stores: SqliteStores) -> None:
     zombie = start(store, "zombie")
     stores.move(TTL + 1)
     reap(store)
@@ -143,9 +141,9 @@ def test_a_part_of_the_log(cli: Cli, store: Store, stores: SqliteStores) -> None
     owner.note()
     assert len(cli("log", owner.task_id, "-o", "jsonl", "--after", "1").lines) == 2
     assert len(cli("log", owner.task_id, "-o", "jsonl", "--limit", "1").lines) == 1
-    assert [e["kind"] for e in cli("log", owner.task_id, "-o", "jsonl", "--since", "30s").lines] == [
-        "note"
-    ]
+    assert [
+        e["kind"] for e in cli("log", owner.task_id, "-o", "jsonl", "--since", "30s").lines
+    ] == ["note"]
 
 
 def test_following_ends_with_the_task(cli: Cli, store: Store) -> None:

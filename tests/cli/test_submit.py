@@ -15,7 +15,9 @@ from tests.store.world import claim, enlisted, kinds
 def test_a_submitted_task_is_in_the_store_and_its_id_is_all_that_stdout_holds(
     cli: Cli, store: Store
 ) -> None:
-    ran = cli("submit", "fix_issue", '{"repo": "a/b", "issue": 7}', "--queue", "slow", "--priority", "3")
+    ran = cli(
+        "submit", "fix_issue", '{"repo": "a/b", "issue": 7}', "--queue", "slow", "--priority", "3"
+    )
     task = store.get(ran.out.strip())
     assert ran.code == 0
     assert (task.agent, task.input, task.queue, task.priority) == (
@@ -98,7 +100,9 @@ def test_input_that_cannot_be_kept_exactly_is_refused_with_one_line(
 @pytest.mark.parametrize(
     "value", ["10" + "0" * 400, "9223372036854775808", '"a\\u0000b"', '"🦉"', "0.1", "-0.0"]
 )
-def test_values_that_json_can_hold_come_back_as_they_were(cli: Cli, store: Store, value: str) -> None:
+def test_values_that_json_can_hold_come_back_as_they_were(
+    cli: Cli, store: Store, value: str
+) -> None:
     ran = cli("submit", "agent", '{"x":' + value + "}")
     if ran.code == 0:
         assert store.get(ran.out.strip()).input == '{"x":' + value.replace('"🦉"', '"🦉"') + "}"
