@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TypeVar
+from functools import wraps
+from typing import Concatenate, ParamSpec, TypeVar
 
 import msgspec
 
@@ -12,6 +13,8 @@ from ..core.errors import NotSerializable, Unavailable
 from .database import Database, LockedOut, Unstorable
 
 T = TypeVar("T")
+P = ParamSpec("P")
+V = TypeVar("V", bound="Verbs")
 TRIES = 8
 
 
@@ -27,9 +30,9 @@ class Verbs:
         self.database = database
         self._env = env
 
-    def _with_patience(self, what: str, act: Callable[[], T]) -> T:
+    def _with_patience(self, what: str, act: Callable[[], T], *, tries: int = TRIES) -> T:
         """A transaction that another blocked wrote nothing, and is begun anew; bounded."""
-        for _ in range(TRIES):
+        for _ in range(tries):
             try:
                 return act()
             except LockedOut as error:
@@ -43,3 +46,13 @@ class Verbs:
 
     def close(self) -> None:
         self.database.close()
+
+
+def patient(verb: Callable[Concatenate[V, P], T]) -> Callable[Concatenate[V, P], T]:
+    """A verb that is begun anew as a whole when others have locked it out; bounded."""
+
+    @wraps(verb)
+    def act(self: V, /, *args: P.args, **options: P.kwargs) -> T:
+        return self._with_patience(verb.__name__, lambda: verb(self, *args, **options))
+
+    return act

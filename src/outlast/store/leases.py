@@ -89,6 +89,14 @@ class LeaseVerbs(Verbs):
     def renew(
         self, worker_id: str, renewals: Sequence[Renewal], *, loop_blocked_ms: int = 0
     ) -> Heartbeat:
+        # Tried once: a heartbeat that waits is late for its other leases; it is asked again anyway.
+        return self._with_patience(
+            "renew", lambda: self._renew(worker_id, renewals, loop_blocked_ms), tries=1
+        )
+
+    def _renew(
+        self, worker_id: str, renewals: Sequence[Renewal], loop_blocked_ms: int
+    ) -> Heartbeat:
         asked = {renewal.task_id: renewal for renewal in renewals}
         texts = msgspec.json.encode(asked).decode()
         with self.database.transaction(lock_timeout_ms=limits.LOCK_TIMEOUT_MS) as session:

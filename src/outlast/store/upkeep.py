@@ -12,7 +12,7 @@ from ..core import limits
 from ..core.errors import UnknownWorker
 from ..core.model import Counter, Worker, WorkerState
 from ..core.text import checked, named
-from .base import Verbs
+from .base import Verbs, patient
 from .checkup import checkup
 from .database import Session
 from .migrate import found_version
@@ -23,6 +23,7 @@ from .writing import counter_calls
 class WorkerVerbs(Verbs):
     """Worker processes: known from enlisting until they are gone."""
 
+    @patient
     def enlist(self, worker: Worker) -> Worker:
         for what, text in (("host", worker.host), ("build", worker.build), ("id", worker.id)):
             checked(f"the worker's {what}", text)
@@ -34,6 +35,7 @@ class WorkerVerbs(Verbs):
         self._forget_gone()
         return Worker(**row)
 
+    @patient
     def order_drain(
         self, order: Order, *, worker_id: str | None = None, build: str | None = None
     ) -> list[Worker]:
@@ -45,6 +47,7 @@ class WorkerVerbs(Verbs):
             found = [session.run("get_worker", worker=row["id"])[0] for row in rows]
         return [Worker(**row) for row in found]
 
+    @patient
     def retire(self, worker_id: str, state: WorkerState = "retired") -> None:
         with self.database.transaction() as session:
             session.run("set_worker_state", worker=worker_id, state=state)
@@ -71,6 +74,7 @@ def _fold_counters(session: Session, worker_id: str) -> None:
 class UpkeepVerbs(Verbs):
     """What is counted, paused and removed."""
 
+    @patient
     def counts(self) -> Counts:
         with self.database.transaction() as session:
             tasks, leases, workers, unknown, totals, clock = session.send(
@@ -104,11 +108,13 @@ class UpkeepVerbs(Verbs):
             counters=[Counter(**row) for row in totals],
         )
 
+    @patient
     def pause(self, queue: str, order: Order) -> None:
         named("the queue's name", queue)
         with self.database.transaction() as session:
             session.run("pause_queue", name=queue, by=order.by, why=order.why)
 
+    @patient
     def unpause(self, queue: str) -> None:
         with self.database.transaction() as session:
             session.run("unpause_queue", name=queue)
@@ -116,6 +122,7 @@ class UpkeepVerbs(Verbs):
     def paused(self) -> list[str]:
         return [row["name"] for row in self.database.once("paused_queues")]
 
+    @patient
     def prune(
         self, *, before_ms: int, dry_run: bool = False, limit: int = limits.PRUNE_BATCH
     ) -> Pruned:
