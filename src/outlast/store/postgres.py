@@ -264,6 +264,10 @@ class PostgresDatabase:
             psycopg.OperationalError,
             psycopg.InterfaceError,
             pg.ReadOnlySqlTransaction,
+            # We stood still for too long, and the server ended the session; these two alone among
+            # the ends of a session are no OperationalError.
+            pg.IdleInTransactionSessionTimeout,
+            pg.TransactionTimeout,
         ) as error:
             self.close()
             raise Unavailable("PostgreSQL", _first_line(error)) from error
