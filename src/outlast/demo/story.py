@@ -25,9 +25,10 @@ from .report import write_report
 
 TTL_MS = 2_000
 NAMES = ["a", "b", "c", "d", "e"]
-PATIENCE_S = 20.0
+PATIENCE_S = 30.0
 WORKER = "import sys; from outlast.cli.main import main; sys.exit(main())"
 Say = Callable[[str], None]
+Crew = dict[str, subprocess.Popen[bytes]]
 
 
 class StoryBroke(OutlastError):
@@ -95,12 +96,11 @@ class Watched:
     task_id: str
     say: Say
     events: list[Event] = field(default_factory=list)
-    letters: dict[int, str] = field(default_factory=dict)
 
     def look(self) -> list[Event]:
         for event in self.store.read(self.task_id, after=len(self.events)):
             self.events.append(event)
-            tell(event, self.letters, self.say)
+            tell(event, self.say)
         return self.events
 
     def has(self, kind: str, **wanted: object) -> bool:
@@ -128,60 +128,53 @@ def run(folder: Path, *, say: Say = print) -> int:
 
 def _play(stage: Stage) -> Seen:
     mailbox = stage.mailbox()
-    with connect(stage.db) as client:
-        task_id = client.submit("send_letters", {"names": NAMES}).id
-    store = open_store(stage.db)
-    log = Watched(store, task_id, stage.say)
+    store = open_store(stage.db, create=True)
     try:
-        workers = _harm(stage, log, mailbox)
-        return _gather(stage, log, workers)
+        crew = {letter: stage.worker(letter, mailbox) for letter in "ABCD"}
+        stage.until("four workers are there", lambda: len(store.workers()) == len(crew))
+        with connect(stage.db) as client:
+            task_id = client.submit("send_letters", {"names": NAMES}).id
+        log = Watched(store, task_id, stage.say)
+        return _gather(stage, log, _harm(stage, log, crew))
     finally:
         store.close()
 
 
-def _harm(stage: Stage, log: Watched, mailbox: str) -> list[Worker]:
-    """Kill, drain and freeze, each in the middle of writing a letter."""
-    a = stage.worker("A", mailbox)
-    _in_the_middle_of(stage, log, "b", a, "A")
-    b = stage.worker("B", mailbox)
-    a.kill()
-    a.wait()
-    stage.say(f"kill -9 {a.pid}                           <- for real")
+def _harm(stage: Stage, log: Watched, crew: Crew) -> list[Worker]:
+    """Kill, drain and freeze whoever owns the task, each in the middle of writing a letter."""
+    killed = _owner_in_the_middle_of(stage, log, crew, "b")
+    crew[killed].kill()
+    stage.say(f"kill -9 {crew[killed].pid} (worker {killed})        <- for real")
 
-    _in_the_middle_of(stage, log, "c", b, "B")
-    c = stage.worker("C", mailbox)
-    stage.until("worker C is there", lambda: len(log.store.workers()) == 3)
-    b.terminate()
-    stage.say(f"kill -TERM {b.pid}                        <- a deploy: drain")
+    drained = _owner_in_the_middle_of(stage, log, crew, "c")
+    crew[drained].terminate()
+    stage.say(f"kill -TERM {crew[drained].pid} (worker {drained})     <- a deploy: drain")
 
-    _in_the_middle_of(stage, log, "d", c, "C")
-    d = stage.worker("D", mailbox)
-    stage.until("worker D is there", lambda: len(log.store.workers()) == 4)
-    c.send_signal(signal.SIGSTOP)
-    stage.say(f"kill -STOP {c.pid}                        <- frozen, its heartbeats too")
+    frozen = _owner_in_the_middle_of(stage, log, crew, "d")
+    crew[frozen].send_signal(signal.SIGSTOP)
+    stage.say(f"kill -STOP {crew[frozen].pid} (worker {frozen})     <- frozen, its heartbeats too")
 
-    stage.until("worker D owns the task", lambda: log.has("lease.granted", epoch=4))
-    c.send_signal(signal.SIGCONT)
-    stage.say(f"kill -CONT {c.pid}                        <- the zombie wakes beside its heir")
+    stage.until("another worker owns the task", lambda: log.has("lease.granted", epoch=4))
+    crew[frozen].send_signal(signal.SIGCONT)
+    stage.say(f"kill -CONT {crew[frozen].pid} (worker {frozen})     <- wakes beside its heir")
     stage.until("the zombie is refused", lambda: _refused(log) > 0)
-    stage.say("worker C thaws, and wants to write ...... REFUSED: the log has gone on without it")
+    stage.say(f"worker {frozen} wants to write: REFUSED, the log has gone on without it")
     stage.until("the task ends", lambda: log.has("task.succeeded"))
-    b_code = b.wait(PATIENCE_S)
+    for letter in (killed, drained):
+        crew[letter].wait(PATIENCE_S)
+    harms = {killed: "killed", drained: "drained", frozen: "frozen"}
     return [
-        Worker("A", a.pid, "killed", a.returncode),
-        Worker("B", b.pid, "drained", b_code),
-        Worker("C", c.pid, "frozen", None),
-        Worker("D", d.pid, "", None),
+        Worker(letter, process.pid, harms.get(letter, ""), process.poll())
+        for letter, process in crew.items()
     ]
 
 
-def _in_the_middle_of(
-    stage: Stage, log: Watched, name: str, worker: subprocess.Popen[bytes], letter: str
-) -> None:
-    """Until this worker is writing this letter: the one before it has been sent."""
-    log.letters[worker.pid] = letter
+def _owner_in_the_middle_of(stage: Stage, log: Watched, crew: Crew, name: str) -> str:
+    """The worker that is writing this letter: the one before has been sent."""
     sent = f"send-email {NAMES[NAMES.index(name) - 1]}"
-    stage.until(f"worker {letter} has done {sent!r}", lambda: log.has("effect.applied", name=sent))
+    stage.until(f"{sent!r} is done", lambda: log.has("effect.applied", name=sent))
+    grant = [event for event in log.events if event.kind == "lease.granted"][-1]
+    return str(body_of(grant)["build"])
 
 
 def _refused(log: Watched) -> int:
@@ -203,13 +196,12 @@ def _gather(stage: Stage, log: Watched, workers: list[Worker]) -> Seen:
     )
 
 
-def tell(event: Event, letters: dict[int, str], say: Say) -> None:
+def tell(event: Event, say: Say) -> None:
     """One line for an event that a person wants to hear of."""
     body = body_of(event)
     if event.kind == "lease.granted":
-        letter = letters.setdefault(body["pid"], body["build"])
         owns = f"owns the task · epoch {body['epoch']} · {body['reason']}"
-        say(f"worker {letter} (pid {body['pid']})  {owns}")
+        say(f"worker {body['build']} (pid {body['pid']})  {owns}")
     elif event.kind == "replay.finished":
         say(
             f"  replay ................ {body['answered']} answers from the log, nothing done again"
@@ -250,5 +242,5 @@ def _empty(folder: Path) -> None:
 def _refuse(folder: Path) -> NoReturn:
     raise OutlastError(
         f"{folder} is not empty and not of an earlier demo; nothing was written. "
-        "Name another folder with --out"
+        "Name another folder with --folder"
     )
