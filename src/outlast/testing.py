@@ -8,8 +8,8 @@
             assert ran.result == "sent" and len(outbox) == 1
 
 `Harness` is the same with a hand on each part: several workers of this process on one SQLite file,
-driven tick by tick on this thread, with a clock that stands still until it is moved. A sleep of three
-days passes at once. As a pytest fixture: `pytest_plugins = ["outlast.testing"]` gives
+driven tick by tick on this thread, with a clock that stands still until it is moved: a sleep of
+three days passes at once. As a pytest fixture: `pytest_plugins = ["outlast.testing"]` gives
 `outlast_harness`, a function that makes one for an app and clears it away.
 """
 

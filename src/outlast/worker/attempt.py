@@ -195,9 +195,7 @@ class Attempt:
 
     async def first_act(self) -> tuple[Draft, ...]:
         """What must be on the log before the first new act of a life: that replay has ended."""
-        if self._replay_told:
-            return ()
-        for _ in range(YIELDS):
+        for _ in range(0 if self._replay_told else YIELDS):
             await asyncio.sleep(0)
         if self._replay_told:
             return ()
@@ -205,7 +203,7 @@ class Attempt:
         return (self._replay_finished(),)
 
     def accepted(self, answer: Answer | None, told: tuple[Draft, ...] = ()) -> Written:
-        """The answer, if it is a yes; else the attempt is ordered to stop, and AttemptEnded raised."""
+        """The answer, if it is a yes; else the attempt must stop, and AttemptEnded is raised."""
         if isinstance(answer, Written):
             self.holding.progress_ms = self.holding.clock.monotonic_ms()
             return answer
@@ -266,7 +264,7 @@ class Attempt:
             self._agent.cancel()
 
     async def _acknowledge(self, stop: Stop) -> Stop:
-        """Say on the log that the request was heard, before the agent has ended; the full request."""
+        """Say on the log that the request was heard, while the agent still ends; the request."""
         stop = await self._with_asker(stop)
         body = {"by": stop.by, "why": stop.why, "asked_ms": stop.asked_ms}
         await self._offer([draft("cancel.acknowledged", body)])
@@ -293,24 +291,25 @@ class Attempt:
         A task that has ended is given to nobody, so what is left of it is waited for only briefly.
         The watch ends the worker if this takes longer than `kill_after`.
         """
-        self.holding.end_by_ms = self.holding.clock.monotonic_ms() + self.spec.kill_after_ms
+        clock, kill_after_ms = self.holding.clock, self.spec.kill_after_ms
         left = {task for task in self.tasks if task is not asyncio.current_task()}
         for task in left:
             task.cancel()
-        ended = asyncio.gather(*left, self._wait_for_threads(), return_exceptions=True)
+        if not left and not self.threads.running:
+            self.holding.acting = False
+            return
+        ended = asyncio.gather(*left, self.threads.wait(), return_exceptions=True)
         if is_final(outcome, self.task, self.spec.retry):
-            self.holding.end_by_ms = None
-            try:
-                await asyncio.wait_for(ended, self.spec.kill_after_ms / 1_000)
-            except TimeoutError:
+            briefly = asyncio.ensure_future(self.workplace.timers.sleep(kill_after_ms))
+            either: set[asyncio.Future[Any]] = {ended, briefly}
+            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+            briefly.cancel()
+            if not ended.done():
                 self.workplace.tell("attempt.left_running", self.facts())
         else:
+            self.holding.end_by_ms = clock.monotonic_ms() + kill_after_ms
             await ended
-        self.holding.end_by_ms = None
         self.holding.acting = False
-
-    async def _wait_for_threads(self) -> None:
-        await self.threads.wait()
 
     async def _conclude(self, outcome: Outcome) -> None:
         """Write the outcome, in one offer with what was learned too late to be written before."""
@@ -381,4 +380,3 @@ def _word(outcome: Outcome) -> str:
             return reason
         case Stopped(stop):
             return stop.cause.name.lower()
-    return ""

@@ -77,7 +77,7 @@ class Drain:
 
     @property
     def cut_ms(self) -> int:
-        """When coroutines are cancelled: a part of the grace is kept to write down how they ended."""
+        """When coroutines are cancelled: the rest is kept to write down how they ended."""
         return self.leave_ms - last_words_ms(self.grace_ms)
 
     @property

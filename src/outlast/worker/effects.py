@@ -1,4 +1,4 @@
-"""The gate of effects: every act on the outside world goes through it, and is begun on the log first.
+"""The gate of effects: every act on the outside world is begun on the log before it is done.
 
     asked ─► on record? ─── applied ──► answer
                 │  └──────── in doubt ─► observed? · probe · same key again · a person
@@ -297,8 +297,8 @@ class Gate:
             return {**body, "without_result": str(error)}
         return {**body, "result": _raw(text)}
 
-    async def _not_done(self, error: BaseException) -> None:
-        """Nothing reached the world; again under its own policy, with the same key."""
+    async def _not_done(self, error: BaseException) -> _Done | None:
+        """Nothing reached the world; None: again under its own policy, with the same key."""
         attempt = self.attempt
         move = next_move(self.act.policy, self.tries, error, attempt.workplace.env.random)
         final = not isinstance(move, TryAgain)
@@ -308,6 +308,7 @@ class Gate:
             tag(error, self.act.name)
             raise error
         await attempt.pause(move.delay_ms)
+        return None
 
     async def _write_outcome(self, outcome: Draft) -> None:
         # Before it is written: once queued it stands or falls with everything that follows it.
@@ -389,7 +390,7 @@ class Gate:
             await attempt.pause(left_ms)
 
     async def _probed(self) -> Applied | None:
-        """What the probe says: applied, or None. A probe that raises leaves the doubt to a person."""
+        """What the probe says: applied, or None. One that raises leaves the doubt to a person."""
         act, probe = self.act, self.act.on_unknown
         assert callable(probe)
         try:

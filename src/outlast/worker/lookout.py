@@ -105,7 +105,7 @@ class Lookout:
         return len(grants) == room and seen.ready > len(grants) and self._room(seen) > 0
 
     def _room(self, seen: Look) -> int:
-        """Free slots: none beside a suspect, and none while one waits for this worker to be empty."""
+        """Free slots: none beside a suspect, nor while one waits for this worker to be empty."""
         held = self._holdings.all()
         if not self._may_claim() or any(holding.is_suspect for holding in held):
             return 0
@@ -118,7 +118,7 @@ class Lookout:
         return sent_ms + ttl_ms - margin_ms(ttl_ms)
 
     def _renew(self, store: Store, holdings: Sequence[Holding]) -> None:
-        """A claim that had to be asked again says nothing of when it was granted; a renewal does."""
+        """A claim that was asked again does not say when it was granted; a renewal does."""
         sent_ms = self._env.clock.monotonic_ms()
         renewals = [Renewal(h.task_id, h.grant.lease.grant) for h in holdings]
         for holding in holdings:
@@ -150,7 +150,7 @@ class Lookout:
         return self._seen[1]
 
     def _wait_ms(self, seen: Look) -> int:
-        """Till the next look: a poll, or a quarter of the shortest lease, sooner if something is due.
+        """A poll, or a quarter of the shortest lease; sooner if something is due before.
 
         With jitter, so that workers started together do not look together.
         """

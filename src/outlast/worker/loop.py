@@ -1,4 +1,4 @@
-"""The one skeleton of every loop: tick, wait until the next tick is due or somebody wakes it, stop."""
+"""The one skeleton of every loop: tick, wait till the next is due or somebody wakes it, stop."""
 
 from __future__ import annotations
 

@@ -91,19 +91,11 @@ def decided(outcome: Outcome, stop: Stop | None) -> Outcome:
 
 
 def is_final(outcome: Outcome, task: Task, policy: Retry) -> bool:
-    """Whether nobody will run the task after this outcome."""
-    match outcome:
-        case Returned():
-            return True
-        case Raised(error, reason):
-            return (
-                reason == "bad_input"
-                or task.failures >= policy.retries
-                or isinstance(error, policy.give_up_on)
-            )
-        case Stopped(stop):
-            return stop.cause is Cause.CANCEL
-    return False
+    """Whether the agent has ended by itself, and nobody will run the task after this outcome."""
+    if isinstance(outcome, Raised):
+        given_up = isinstance(outcome.error, policy.give_up_on)
+        return outcome.reason == "bad_input" or given_up or task.failures >= policy.retries
+    return isinstance(outcome, Returned)
 
 
 def drafts_of(

@@ -19,6 +19,10 @@ class Threads:
         self.bridged = 0  # how many of them wait for an answer from the event loop
 
     @property
+    def running(self) -> int:
+        return len(self._running)
+
+    @property
     def busy(self) -> bool:
         """Whether one of them runs code of the agent's own."""
         return len(self._running) > self.bridged

@@ -67,7 +67,7 @@ async def _ended(attempt: Attempt, asked: Call, name: str | None, limit_ms: int 
 
 
 class Waiting:
-    """One wait that has not ended. `said`: whether its beginning, and so its time, is on the log."""
+    """One wait that has not ended. `said`: whether its beginning and its time are on the log."""
 
     def __init__(self, attempt: Attempt, asked: Call, name: str | None) -> None:
         self.attempt = attempt

@@ -345,10 +345,9 @@ class Worker:
                 return max(1, min(LOOK_MS, drain.speak_ms - now_ms))
             case Phase.LEAVING:
                 return self._leave(held, now_ms)
-        return LOOK_MS
 
     def _look_at_heart(self) -> None:
-        """Renewals that fail while everything else gets through: no lease here is worth anything."""
+        """Renewals that fail while all else gets through: no lease here is worth anything."""
         silent_ms = self.heart.silent_ms
         heard_ms = self.lookout.silent_ms
         if silent_ms > 2 * self.row.ttl_ms and heard_ms < self.row.ttl_ms // 2:
@@ -359,7 +358,7 @@ class Worker:
             holding.order(stop)
 
     def _end_for(self, holding: Holding) -> None:
-        """An attempt that must stop does not: the process ends, since the code cannot be stopped."""
+        """An attempt that must stop does not: its code ends only with the process."""
         said = f"task {holding.task_id} did not stop within {holding.spec.kill_after_ms} ms"
         self._end_with(EXIT_LOST, said)
 

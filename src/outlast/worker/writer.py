@@ -368,7 +368,8 @@ class Writer:
 
 def _with_progress(text: str, progressed: bool) -> str:
     """A body that ends a lease says whether the lease had a result; known only when it is sent."""
-    return f'{text[:-1]}{"," if len(text) > 2 else ""}"progressed":{"true" if progressed else "false"}}}'
+    comma = "," if len(text) > 2 else ""
+    return f'{text[:-1]}{comma}"progressed":{"true" if progressed else "false"}}}'
 
 
 def _may_join(job: Job, begun: tuple[Sent, list[Draft]] | None, room: bool) -> bool:
