@@ -30,6 +30,13 @@ def test_a_success_a_failure_and_a_cancellation_are_told_apart_with_why(
     assert "by ann: because" in said[stopped]
 
 
+def test_a_task_cancelled_without_an_owner_says_why_too(cli: Cli, store: Store) -> None:
+    task = submit(store)
+    cli("cancel", task.id, "--reason", "superseded", "--by", "bob")
+    assert "by bob: superseded" in cli("show", task.id).out
+    assert cli("show", task.id, "--json").json["why"] == "by bob: superseded"
+
+
 def test_what_a_stopped_task_had_done_stays_readable(cli: Cli, store: Store) -> None:
     """case R68: a stop never destroys work."""
     owner = start(store)

@@ -91,6 +91,9 @@ def main(arguments: list[str] | None = None, env: Env | None = None) -> int:
         return end.exit_code
     except click.Abort:
         return INTERRUPTED
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.format_message(), err=True)
+        return error.exit_code
     except click.ClickException as error:
         return _usage(error)
     except KeyboardInterrupt:

@@ -25,9 +25,10 @@ Shape = dict[str, Any]
 
 
 class Known(msgspec.Struct, frozen=True):
-    """What the store knows of one task."""
+    """What the store knows of one task. `end`: its last event, where it has ended."""
 
     held: Held
+    end: Event | None
     effects: Sequence[Effect]
     signals: Sequence[Signal]
     observations: Sequence[Observation]
@@ -47,6 +48,7 @@ def show(session: Session, task: str) -> int:
     fate = gate.fate(known.held, [e for e in known.effects if e.state == "intended"], grace_ms)
     now_ms = known.held.now_ms
     shape = task_shape(known.held, known.effects, gate.marks_of(known.held)) | {
+        "why": why(known.held, known.end),
         "if_deployed": {"blocks": fate.blocks, "said": fate.said},
         "ownership": epochs,
         "steps": steps,
@@ -67,6 +69,7 @@ def _look(store: Store, task_id: str) -> Known:
     held = store.find(Query(after=task.id + "0", limit=1))[0]
     return Known(
         held,
+        store.last(task.id, "") if task.ended else None,
         store.find_effects(EffectQuery(task_id=task.id, limit=limits.READ_BATCH)),
         store.signals(task.id),
         store.observations(task.id),
@@ -125,7 +128,7 @@ def _text(output: Output, known: Known, shape: Shape) -> list[str]:
         f"  agent       {printable(held.task.agent)}   queue {printable(held.task.queue)}"
         + (f"   key {printable(held.task.key)}" if held.task.key else ""),
         f"  state       {output.state(_state(held))}",
-        f"  why         {printable(why(held), 300)}",
+        f"  why         {printable(why(held, known.end), 300)}",
         f"  submitted   {shape['created_at']} ({age(held.now_ms - held.task.created_ms)} ago)",
         f"  input       {printable(held.task.input, 200)}",
     ]
@@ -148,7 +151,7 @@ def _state(held: Held) -> str:
     return f"{said} {mark}" if mark else said
 
 
-def why(held: Held) -> str:
+def why(held: Held, end: Event | None) -> str:
     """Why the task is in its state, in words; and what to do where a person must."""
     task = held.task
     if task.state == "succeeded":
@@ -156,7 +159,9 @@ def why(held: Held) -> str:
     if task.state == "failed":
         return f"{task.reason}: {error_line(task.error) or 'no message'}"
     if task.state == "cancelled":
-        return f"by {task.cancel_by or 'an order'}: {task.cancel_why or 'no reason was given'}"
+        said = {} if end is None else body_of(end)
+        by, reason = said.get("by") or task.cancel_by, said.get("why") or task.cancel_why
+        return f"by {by or 'an order'}: {reason or 'no reason was given'}"
     if task.state == "review":
         doubts = ", ".join(json_value(task.doubts) or [])
         told = f" of {doubts}" if doubts else f" ({error_line(task.error)})" if task.error else ""

@@ -9,6 +9,7 @@ import msgspec
 from ..core import limits
 from ..core.durations import Duration, duration_ms
 from ..core.errors import TaskCancelled, TaskFailed, Unavailable
+from ..core.lifecycle import body_of
 from ..core.model import Effect, Event, Signal, Task
 from ..store.verbs import CancelAnswer, EffectQuery
 from . import payload
@@ -41,7 +42,7 @@ class TaskHandle:
         for a person, and has not); Unavailable when the store was away for a minute.
         """
         task = yield from self.until_ended(timeout)
-        return result_of(task)
+        return self._result_of(task)
 
     @waits
     def wait(
@@ -117,20 +118,21 @@ class TaskHandle:
             yield min(pause_ms, left_ms)
             pause_ms = min(pause_ms * 3 // 2, limits.CLIENT_POLL_MAX_MS)
 
+    def _result_of(self, task: Task) -> Any:
+        if task.state == "failed":
+            raise TaskFailed(task.id, task.reason, error_text(task.error))
+        if task.state == "cancelled":
+            # A task without an owner is ended by the order itself: only its last event says why.
+            end = self._client.ask(lambda store: store.last(task.id, "task.cancelled"))
+            said = {} if end is None else body_of(end)
+            raise TaskCancelled(task.id, said.get("by"), said.get("why"))
+        return None if task.result is None else msgspec.json.decode(task.result)
+
     def _look(self) -> tuple[Task | None, Unavailable | None]:
         try:
             return self._client.ask(lambda store: store.get(self.id), again=False), None
         except Unavailable as away:
             return None, away
-
-
-def result_of(task: Task) -> Any:
-    """The result of a task that has ended; raises TaskFailed, TaskCancelled."""
-    if task.state == "failed":
-        raise TaskFailed(task.id, task.reason, error_text(task.error))
-    if task.state == "cancelled":
-        raise TaskCancelled(task.id, task.cancel_by, task.cancel_why)
-    return None if task.result is None else msgspec.json.decode(task.result)
 
 
 def error_text(error: str | None) -> str | None:

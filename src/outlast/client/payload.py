@@ -44,9 +44,7 @@ def payload_text(value: Any, what: str) -> str:
 def name(what: str, value: Any, most: int = limits.NAME_CHARACTERS) -> str:
     """A name that any database stores; raises UsageError."""
     if not isinstance(value, str):
-        raise BadSetting(
-            f"{what} must be text, not a {type(value).__name__}; nothing was written"
-        )
+        raise BadSetting(f"{what} must be text, not a {type(value).__name__}; nothing was written")
     return named(what, value, most)
 
 
