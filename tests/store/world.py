@@ -231,6 +231,11 @@ class Owner:
         self.heard(offer, answer)
         return answer
 
+    def read_ledger(self) -> None:
+        """Learn of the intents that owners before this one have left open."""
+        left = self.store.find_effects(EffectQuery(task_id=self.task_id, limit=1_000))
+        self.open_intents = {each.key: each.tool for each in left if each.state == "intended"}
+
     def heard(self, offer: Offer, answer: Answer) -> None:
         """Take in the answer to an offer."""
         if not isinstance(answer, Written):
