@@ -1,14 +1,24 @@
 """Imports point down, the core is pure, and the judge does not know the judged."""
 
+import os
 import subprocess
 import sys
 import tomllib
 from pathlib import Path
 
+import pytest
+
+from outlast.core.clock import Env
+from outlast.store.open import open_store
 from tests.shape.house import ROOT, SOURCE, imported, python_files, shown
 
-HEAVY = {"psycopg", "prometheus_client", "starlette", "uvicorn", "jinja2", "asyncio", "sqlite3"}
-IMPORTS_OF_THE_COMMAND = "import outlast.cli.main, sys; print('\\n'.join(sys.modules))"
+HEAVY = {"psycopg", "prometheus_client", "starlette", "uvicorn", "jinja2", "asyncio"}
+RUN_AND_LIST_MODULES = """
+import atexit, sys
+atexit.register(lambda: print(*sys.modules, file=sys.stderr))
+from outlast.cli.main import main
+sys.exit(main())
+"""
 
 
 def test_the_import_contracts_hold():
@@ -45,11 +55,17 @@ def test_the_runtime_and_the_test_that_judges_it_never_import_each_other():
     assert not crossings
 
 
-def test_the_command_line_starts_without_heavy_imports():
+@pytest.mark.parametrize("words", [["--version"], ["ps"]])
+def test_a_command_on_sqlite_starts_without_heavy_imports(words, sqlite_url):
+    open_store(sqlite_url, env=Env(), create=True).close()
     run = subprocess.run(
-        [sys.executable, "-c", IMPORTS_OF_THE_COMMAND], capture_output=True, text=True, check=True
+        [sys.executable, "-c", RUN_AND_LIST_MODULES, *words],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "OUTLAST_DB": sqlite_url},
     )
-    loaded = set(run.stdout.split())
+    assert run.returncode == 0, run.stderr
+    loaded = set(run.stderr.split())
     assert "click" in loaded
     assert not loaded & HEAVY
 
