@@ -1,0 +1,1 @@
+"""Pure functions and small parts, each by itself."""

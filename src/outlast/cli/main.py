@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from .. import __version__
 from ..core.clock import Env
 from ..core.errors import OutlastError
 
@@ -127,10 +128,5 @@ def _version(context: click.Context, wanted: bool) -> None:
 
 
 def version() -> str:
-    """The installed version, or `0` where the package is not installed."""
-    from importlib import metadata
-
-    try:
-        return metadata.version("outlast")
-    except metadata.PackageNotFoundError:
-        return "0"
+    """The version of this code."""
+    return __version__
