@@ -142,6 +142,7 @@ class Harness:
 
     def signal(self, task_id: str, name: str, payload: Any = None) -> None:
         text = Codec().write(payload, "the payload")
+        self.clock.move(1)  # so that what is sent later is later
         self.store.signal(task_id, Signal(self.env.new_id(), task_id, name, text, "test", 0))
 
     def cancel(self, task_id: str, reason: str = "a test wants it") -> str:

@@ -70,7 +70,8 @@ class Attempt:
         self.signals_taken: set[str] = set()
         self.intents: dict[str, Doubt] = {}
         self.review: Review | None = None
-        self.stopping = asyncio.Event()
+        self._pauses: set[asyncio.Future[None]] = set()
+        self._stirrable: set[asyncio.Future[None]] = set()
         self._replay_told = self.epoch == 1
         self.late: list[Late] = []
         self._acknowledging: asyncio.Task[Stop] | None = None
@@ -222,17 +223,26 @@ class Attempt:
         """What `first_act` gave was not written after all."""
         self._replay_told = self._replay_told and not told
 
-    async def pause(self, ms: int) -> None:
-        """Wait in place; an order to stop ends it."""
+    async def pause(self, ms: int, *, till_stirred: bool = False) -> None:
+        """Wait in place; an order to stop ends it. `till_stirred`: so does the end of a branch."""
         self.check()
-        stopping = asyncio.ensure_future(self.stopping.wait())
-        sleeping = asyncio.ensure_future(self.workplace.timers.sleep(ms))
+        # A future, no task: tasks count as something of the attempt that runs.
+        woken = self.workplace.loop.create_future()
+        pauses = self._stirrable if till_stirred else self._pauses
+        pauses.add(woken)
+        timer = self.workplace.timers.after(ms, lambda: _wake(woken))
         try:
-            await asyncio.wait({stopping, sleeping}, return_when=asyncio.FIRST_COMPLETED)
+            await woken
         finally:
-            stopping.cancel()
-            sleeping.cancel()
+            timer.cancel()
+            pauses.discard(woken)
         self.check()
+
+    def task_ended(self, task: asyncio.Task[Any]) -> None:
+        """A task of the attempt has ended: a wait may be the last that runs now."""
+        self.tasks.discard(task)
+        for each in list(self._stirrable):
+            _wake(each)
 
     def _replay_finished(self) -> Draft:
         memory = self.memory
@@ -255,7 +265,8 @@ class Attempt:
     def _obey(self) -> None:
         """On the event loop: make the running code notice the order."""
         stop = self.holding.stop
-        self.stopping.set()
+        for each in [*self._pauses, *self._stirrable]:
+            _wake(each)
         if stop is None or not stop.at_once or self._concluding:
             return
         if stop.cause is Cause.CANCEL and self._acknowledging is None and not self.pen.closed:
@@ -279,7 +290,8 @@ class Attempt:
 
     def _post(self, call: Any) -> None:
         try:
-            self.workplace.loop.call_soon_threadsafe(call)
+            # Not in the context of whoever orders: what it starts is not the agent's.
+            self.workplace.loop.call_soon_threadsafe(call, context=contextvars.Context())
         except RuntimeError:  # the loop has been closed: the process is on its way out
             return
 
@@ -370,6 +382,11 @@ class Attempt:
         """A claim that was never begun goes back without a trace in the counts."""
         await self._offer_outcome(released("unstarted"))
         self.workplace.tell("attempt.unstarted", self.facts())
+
+
+def _wake(paused: asyncio.Future[None]) -> None:
+    if not paused.done():
+        paused.set_result(None)
 
 
 def _word(outcome: Outcome) -> str:

@@ -123,7 +123,8 @@ class Waiting:
 
     async def _in_place(self, left_ms: int | None) -> None:
         poll_ms = self.attempt.workplace.poll_ms
-        await self.attempt.pause(poll_ms if left_ms is None else max(1, min(poll_ms, left_ms)))
+        wait_ms = poll_ms if left_ms is None else max(1, min(poll_ms, left_ms))
+        await self.attempt.pause(wait_ms, till_stirred=True)
 
     async def _let_go(self) -> None:
         """Give the lease back; returns only if there is something to look at after all."""

@@ -428,9 +428,9 @@ def _task_of_attempt(
     context = options.get("context")
     found = context.get(current_context) if context is not None else current_context.get()
     if found is not None:
-        tasks = found._attempt.tasks
-        tasks.add(task)
-        task.add_done_callback(tasks.discard)
+        attempt = found._attempt
+        attempt.tasks.add(task)
+        task.add_done_callback(attempt.task_ended)
     return task
 
 

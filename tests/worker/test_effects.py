@@ -1,0 +1,509 @@
+"""Effects: begun on the log first, never repeated where it is known that they happened."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import threading
+from typing import Any
+
+import pytest
+
+import outlast
+from outlast.store.verbs import NewTask, Order
+from outlast.testing import Harness, Ran, run
+
+from .conftest import World
+
+
+def sender(world: World, **options: Any) -> Any:
+    """An agent with one effect before and one after a step."""
+
+    async def send(ctx: outlast.Context) -> list[str]:
+        first = await ctx.effect("mail", world.act, "mail", **options)
+        await ctx.step("think", str, "x")
+        return [first, await ctx.effect("post", world.act, "post", **options)]
+
+    return send
+
+
+@pytest.mark.parametrize("n", range(1, 11))
+def test_a_tool_that_honours_the_key_acts_once_whenever_the_worker_dies(
+    world: World, n: int
+) -> None:
+    """case R46, first policy"""
+    ran = run(sender(world, on_unknown="retry"), crash_after=n)
+
+    assert ran.result == ["mail done", "post done"]
+    assert all(len(set(keys)) == 1 for keys in world.keys.values())
+    assert all(calls <= 2 for calls in world.acts.values())
+    assert all(effect.state == "applied" for effect in ran.effects)
+
+
+@pytest.mark.parametrize("n", range(1, 11))
+def test_a_tool_that_can_be_probed_acts_exactly_once_whenever_the_worker_dies(
+    world: World, n: int
+) -> None:
+    """case R46, second policy"""
+    ran = run(sender(world, on_unknown=world.find), crash_after=n)
+
+    assert ran.result == ["mail done", "post done"]
+    assert set(world.acts.values()) == {1}
+
+
+@pytest.mark.parametrize("n", range(1, 11))
+def test_a_tool_that_can_do_neither_is_never_called_blindly(world: World, n: int) -> None:
+    """case R46, third policy"""
+    ran = run(sender(world), crash_after=n)
+
+    assert all(calls == 1 for calls in world.acts.values())
+    if ran.task.state == "review":
+        assert ran.task.reason == "effect_unknown"
+        assert "effect.unknown" in ran.kinds
+    else:
+        assert ran.result == ["mail done", "post done"]
+
+
+def test_the_intent_is_on_the_log_before_the_tool_is_called(outlast_harness: Any) -> None:
+    app = outlast.App()
+    seen: list[str] = []
+
+    @app.agent
+    async def looks(ctx: outlast.Context) -> None:
+        def tool() -> None:
+            seen.append(harness.store_of_test().last(ctx.task_id, "").kind)
+
+        await ctx.effect("act", tool)
+
+    harness: Any = outlast_harness(app)
+    from outlast.store.open import open_store
+
+    # The tool runs on a thread of its own, and a store belongs to one thread.
+    harness.store_of_test = lambda: open_store(harness.db, env=harness.env)
+    harness.run(harness.submit("looks"))
+    assert seen == ["effect.intended"]
+
+
+def test_the_key_is_given_to_the_tool_and_is_in_the_context_while_it_runs() -> None:
+    seen: list[Any] = []
+
+    async def agent(ctx: outlast.Context) -> None:
+        def tool(x: int, idempotency_key: str) -> None:
+            seen.extend([x, idempotency_key, ctx.key])
+
+        await ctx.effect("act", tool, 1)
+        await ctx.effect("act", tool, 2)
+        seen.append(ctx.key)
+
+    ran = run(agent)
+
+    first, second = f"{ran.task.id}/act", f"{ran.task.id}/act#2"
+    assert seen == [1, first, first, 2, second, second, None]
+
+
+def test_an_exception_of_a_tool_is_no_outcome(world: World) -> None:
+    """case R47, case R80"""
+
+    def commits_and_drops(idempotency_key: str) -> str:
+        world.act("charge", idempotency_key)
+        raise ConnectionError("reset by peer")
+
+    async def agent(ctx: outlast.Context) -> str:
+        return str(await ctx.effect("charge", commits_and_drops))
+
+    ran = run(agent)
+
+    assert (ran.task.state, ran.task.reason) == ("review", "effect_unknown")
+    assert [effect.state for effect in ran.effects] == ["unknown"]
+    assert world.acts["charge"] == 1
+
+
+def test_a_dropped_connection_is_resolved_by_the_probe_without_another_call(world: World) -> None:
+    """case R47"""
+
+    def commits_and_drops(idempotency_key: str) -> str:
+        world.act("charge", idempotency_key)
+        raise ConnectionError("reset by peer")
+
+    async def agent(ctx: outlast.Context) -> str:
+        return str(await ctx.effect("charge", commits_and_drops, on_unknown=world.find))
+
+    ran = run(agent)
+
+    assert (ran.result, world.acts["charge"]) == ("charge done", 1)
+    assert ran.bodies("effect.applied")[0]["adopted"] is True
+
+
+def test_a_probe_that_finds_nothing_lets_the_tool_be_called_again(world: World) -> None:
+    tries: list[int] = []
+
+    def unreachable_once(idempotency_key: str) -> str:
+        tries.append(1)
+        if len(tries) == 1:
+            raise ConnectionError("refused")
+        return world.act("charge", idempotency_key)
+
+    async def agent(ctx: outlast.Context) -> str:
+        return str(await ctx.effect("charge", unreachable_once, on_unknown=world.find))
+
+    ran = run(agent)
+
+    assert (ran.result, len(tries)) == ("charge done", 2)
+    assert [b["try"] for b in ran.bodies("effect.intended")] == [1, 2]
+
+
+def test_a_probe_that_fails_leaves_the_doubt_to_a_person(world: World) -> None:
+    def drops() -> None:
+        raise ConnectionError("reset")
+
+    def blind(key: str) -> None:
+        raise ConnectionError("search is down")
+
+    async def agent(ctx: outlast.Context) -> None:
+        await ctx.effect("act", drops, on_unknown=blind)
+
+    assert run(agent).task.reason == "effect_unknown"
+
+
+def test_not_done_is_a_failure_and_tried_again_with_the_same_key(world: World) -> None:
+    """case R51, case R80"""
+    keys: list[str] = []
+
+    def rejects_twice(idempotency_key: str) -> str:
+        keys.append(idempotency_key)
+        if len(keys) < 3:
+            raise outlast.NotDone("rate limited")
+        return "ok"
+
+    async def agent(ctx: outlast.Context) -> str:
+        return str(await ctx.effect("act", rejects_twice, retries=2))
+
+    ran = run(agent)
+
+    assert (ran.result, len(keys), len(set(keys))) == ("ok", 3, 1)
+    assert [b["final"] for b in ran.bodies("effect.failed")] == [False, False]
+
+
+def test_errors_listed_as_not_done_fail_and_are_raised_again_on_replay(world: World) -> None:
+    calls: list[int] = []
+
+    def rejects() -> None:
+        calls.append(1)
+        raise PermissionError("no such repository")
+
+    async def agent(ctx: outlast.Context) -> str:
+        try:
+            await ctx.effect("act", rejects, not_done=(PermissionError,))
+        except PermissionError as error:
+            said = str(error)
+        await ctx.step("after", str, 1)
+        return said
+
+    ran = run(agent, crash_after=5)
+
+    assert (ran.result, len(calls)) == ("no such repository", 1)
+
+
+@pytest.mark.parametrize("bad", [threading.Lock(), "x" * (50 << 20), float("nan"), "\ud800"])
+def test_an_effect_whose_result_cannot_be_stored_is_applied_and_never_repeated(bad: Any) -> None:
+    """case R48, case R62"""
+    calls: list[int] = []
+
+    def tool() -> Any:
+        calls.append(1)
+        return bad
+
+    async def agent(ctx: outlast.Context) -> str:
+        try:
+            await ctx.effect("act", tool)
+        except (outlast.NotSerializable, outlast.PayloadTooLarge) as error:
+            said = type(error).__name__
+        await ctx.step("after", str, 1)
+        return said
+
+    ran = run(agent, crash_after=5)
+
+    assert len(calls) == 1
+    assert ran.result.startswith(("NotSerializable", "PayloadTooLarge"))
+    assert [effect.state for effect in ran.effects] == ["applied"]
+
+
+def test_other_arguments_under_the_same_key_are_a_conflict_and_nothing_is_done(
+    world: World,
+) -> None:
+    """case R49"""
+    lives: list[int] = []
+
+    def mail(text: str, idempotency_key: str) -> str:
+        return world.act("mail", idempotency_key)
+
+    async def agent(ctx: outlast.Context) -> None:
+        lives.append(1)
+        await ctx.effect("mail", mail, "Dear Ann" if len(lives) == 1 else "Hello Ann")
+        await ctx.step("after", str, 1)
+
+    ran = run(agent, crash_after=5)
+
+    assert (ran.task.state, ran.task.reason) == ("review", "effect_conflict")
+    assert world.acts["mail"] == 1
+
+
+def shared_key_app(world: World, **options: Any) -> outlast.App:
+    app = outlast.App()
+
+    @app.agent
+    async def invoice(ctx: outlast.Context, amount: int = 1) -> str:
+        def pay(amount: int, idempotency_key: str) -> str:
+            return world.act("pay", idempotency_key)
+
+        return str(await ctx.effect("pay", pay, amount, key="invoice-17", **options))
+
+    return app
+
+
+def test_two_tasks_with_one_explicit_key_act_once(outlast_harness: Any, world: World) -> None:
+    """case R52"""
+    harness: Harness = outlast_harness(shared_key_app(world))
+    tasks = [harness.submit("invoice") for _ in range(3)]
+    harness.worker()
+    for task in tasks:
+        assert harness.run(task).result == "pay done"
+    assert world.acts["pay"] == 1
+    kinds = [kind for task in tasks for kind in harness.ran(task).kinds]
+    assert (kinds.count("effect.applied"), kinds.count("effect.reused")) == (1, 2)
+
+
+def test_an_explicit_key_with_other_arguments_is_a_conflict(
+    outlast_harness: Any, world: World
+) -> None:
+    harness: Harness = outlast_harness(shared_key_app(world))
+    first, second = harness.submit("invoice"), harness.submit("invoice", {"amount": 2})
+    assert harness.run(first).result == "pay done"
+    assert harness.run(second).task.reason == "effect_conflict"
+    assert world.acts["pay"] == 1
+
+
+def test_who_waits_for_a_busy_key_holds_no_worker_and_gets_the_result(
+    outlast_harness: Any,
+) -> None:
+    """case R52"""
+    app, go, calls = outlast.App(), asyncio.Event(), list[int]()
+
+    @app.agent
+    async def slow(ctx: outlast.Context) -> str:
+        async def tool() -> str:
+            calls.append(1)
+            await go.wait()
+            return "once"
+
+        return str(await ctx.effect("act", tool, key="k"))
+
+    harness: Harness = outlast_harness(app)
+    first = harness.submit("slow")
+    harness.worker()
+    harness.settle()
+    second = harness.submit("slow")
+    for _ in range(14):
+        harness.move("0.4s")
+    assert harness.ran(second).task.state == "waiting"
+    go.set()
+    assert harness.run(first).result == "once"
+    assert harness.run(second).result == "once"
+    assert calls == [1]
+
+
+def test_a_shared_key_whose_owner_died_is_resolved_by_one_of_the_others(
+    outlast_harness: Any, world: World
+) -> None:
+    """case R77"""
+    harness: Harness = outlast_harness(shared_key_app(world, on_unknown=world.find))
+    tasks = [harness.submit("invoice")]
+    harness.worker(crash_after=3)
+    harness.settle()
+    assert not harness.living
+    tasks += [harness.submit("invoice") for _ in range(2)]
+    for task in tasks:
+        assert harness.run(task).result == "pay done"
+    assert world.acts["pay"] == 1
+
+
+def test_ten_parallel_effects_cut_off_are_each_resolved_by_their_own_state(world: World) -> None:
+    """case R53"""
+
+    async def many(ctx: outlast.Context) -> list[str]:
+        def one(i: int) -> Any:
+            return ctx.effect("act", world.act, str(i), on_unknown=world.find)
+
+        return await ctx.gather(*(one(i) for i in range(10)))
+
+    for n in (4, 8, 12, 16, 20):
+        world.acts.clear()
+        world.keys.clear()
+        ran = run(many, crash_after=n)
+        assert ran.result == [f"{i} done" for i in range(10)]
+        assert sorted(world.acts.values()) == [1] * 10
+
+
+def reviewed(harness: Harness, task: str) -> Ran:
+    ran = harness.run(task)
+    assert ran.task.state == "review"
+    return ran
+
+
+def doubtful_app(world: World) -> outlast.App:
+    app = outlast.App()
+
+    @app.agent
+    async def charge(ctx: outlast.Context) -> str:
+        def tool(idempotency_key: str) -> str:
+            world.act("charge", idempotency_key)
+            if world.acts["charge"] == 1:
+                raise ConnectionError("reset")
+            return "charged"
+
+        return str(await ctx.effect("charge", tool))
+
+    return app
+
+
+def test_a_person_settles_a_doubt_with_a_receipt_and_the_agent_gets_it(
+    outlast_harness: Any, world: World
+) -> None:
+    harness: Harness = outlast_harness(doubtful_app(world))
+    ran = reviewed(harness, harness.submit("charge"))
+    harness.store.settle(ran.effects[0].key, Order("ann", "saw it"), applied=True, receipt="r-1")
+    assert harness.run(ran.task.id).result == "r-1"
+    assert world.acts["charge"] == 1
+
+
+def test_a_person_who_says_not_applied_orders_a_new_try_with_the_same_key(
+    outlast_harness: Any, world: World
+) -> None:
+    harness: Harness = outlast_harness(doubtful_app(world))
+    ran = reviewed(harness, harness.submit("charge"))
+    harness.store.settle(ran.effects[0].key, Order("ann", "not there"), applied=False)
+    assert harness.run(ran.task.id).result == "charged"
+    assert len(set(world.keys["charge"])) == 1
+
+
+def test_a_task_that_fails_with_an_open_intent_says_unknown_first_and_can_be_settled(
+    outlast_harness: Any,
+) -> None:
+    """case R79"""
+    app = outlast.App()
+
+    @app.agent
+    async def careless(ctx: outlast.Context) -> None:
+        def drops() -> None:
+            raise ConnectionError("reset")
+
+        await ctx.effect("act", drops, on_unknown="retry", retries=0)
+
+    harness: Harness = outlast_harness(app)
+    ran = harness.run(harness.submit("careless"))
+    assert ran.kinds[-3:] == ["attempt.failed", "effect.unknown", "task.failed"]
+    settled = harness.store.settle(ran.effects[0].key, Order("ann", "seen"), applied=True)
+    assert settled.state == "applied"
+
+
+def test_what_a_zombie_knows_settles_the_doubt_of_its_heir(outlast_harness: Any) -> None:
+    """case R13"""
+    app, calls = outlast.App(), list[int]()
+    gate = threading.Event()
+
+    @app.agent
+    async def slow(ctx: outlast.Context) -> str:
+        def tool() -> str:
+            calls.append(1)
+            gate.wait(10)
+            return "receipt"
+
+        return str(await ctx.effect("act", tool))
+
+    harness: Harness = outlast_harness(app)
+    task = harness.submit("slow")
+    zombie = harness.worker()
+    for _ in range(50):
+        zombie.turn()
+        if calls:
+            break
+    harness.jump("2m")  # frozen: the other worker declares it dead
+    heir = harness.worker()
+    for _ in range(3):
+        heir.turn()
+        harness.jump("31s")
+    for _ in range(50):
+        heir.turn()
+    assert harness.store.get(task).state == "review"
+    gate.set()
+    for _ in range(200):
+        zombie.turn()
+    ran = harness.run(task)
+    assert (ran.result, calls) == ("receipt", [1])
+    assert [o.kind for o in harness.store.observations(task)] != []
+
+
+def rows_of(harness: Harness, query: str) -> list[Any]:
+    """What a query finds in the store's own file."""
+    connection = sqlite3.connect(harness.db.removeprefix("sqlite:"))
+    try:
+        return connection.execute(query).fetchall()
+    finally:
+        connection.close()
+
+
+def test_a_transaction_in_the_stores_database_happens_exactly_once(outlast_harness: Any) -> None:
+    app = outlast.App()
+
+    def book(connection: Any, amount: int) -> int:
+        connection.execute("create table if not exists ledger (amount integer)")
+        connection.execute("insert into ledger values (?)", (amount,))
+        return amount * 2
+
+    @app.agent
+    async def books(ctx: outlast.Context) -> int:
+        first = await ctx.transaction("book", book, 5)
+        await ctx.step("after", str, 1)
+        return int(first)
+
+    for n in range(1, 6):
+        harness: Harness = outlast_harness(app)
+        ran = harness.run(harness.submit("books"), crash_after=n)
+        assert ran.result == 10
+        assert rows_of(harness, "select amount from ledger") == [(5,)]
+
+
+def test_a_transaction_that_raises_leaves_nothing_behind(outlast_harness: Any) -> None:
+    app = outlast.App()
+
+    def fails(connection: Any) -> None:
+        connection.execute("create table half (x integer)")
+        raise ValueError("half way")
+
+    @app.agent
+    async def books(ctx: outlast.Context) -> str:
+        try:
+            await ctx.transaction("book", fails)
+        except ValueError as error:
+            return str(error)
+        return "?"
+
+    harness: Harness = outlast_harness(app)
+    ran = harness.run(harness.submit("books"))
+    assert ran.result == "half way"
+    assert rows_of(harness, "select 1 from sqlite_master where name = 'half'") == []
+
+
+def test_the_same_submit_key_gives_the_same_task_and_no_second_act(
+    outlast_harness: Any, world: World
+) -> None:
+    """case R50"""
+    harness: Harness = outlast_harness(shared_key_app(world))
+    first = harness.submit("invoice", key="submit-1")
+    assert harness.run(first).result == "pay done"
+    again = harness.store.submit(
+        [NewTask(id=harness.env.new_id(), agent="invoice", input="{}", key="submit-1")]
+    )[0]
+    assert (again.task.id, again.created) == (first, False)
+    harness.settle()
+    assert world.acts["pay"] == 1

@@ -1,0 +1,449 @@
+"""Why attempts end early: drain, cancel, a lost lease. Each is another thing on the record."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+import outlast
+from outlast.testing import Harness
+
+
+def two_step_app(go: asyncio.Event, log: list[str]) -> outlast.App:
+    """An agent whose first step takes until `go`."""
+    app = outlast.App()
+
+    @app.agent
+    async def two_steps(ctx: outlast.Context) -> str:
+        async def first() -> str:
+            log.append(f"first {ctx.epoch}")
+            await go.wait()
+            return "1"
+
+        try:
+            done = await ctx.step("first", first)
+        except Exception:  # what agent code does, and what must not swallow a stop
+            done = "swallowed"
+        log.append(f"between {ctx.epoch}")
+        return done + str(await ctx.step("second", str, 2))
+
+    return app
+
+
+def test_a_drained_attempt_ends_at_its_next_boundary_with_what_it_had(
+    outlast_harness: Any,
+) -> None:
+    """case R30, case R36"""
+    go, log = asyncio.Event(), list[str]()
+    harness: Harness = outlast_harness(two_step_app(go, log))
+    task = harness.submit("two_steps")
+    old = harness.worker()
+    harness.settle()
+    old.order_drain()
+    other = harness.submit("two_steps")
+    harness.settle()
+    assert harness.ran(other).task.state == "ready"  # it claims nothing more
+    go.set()
+    harness.settle()
+    assert old.exit_code == 0
+    ran = harness.ran(task)
+    assert ran.kinds[-2:] == ["step.done", "lease.released"]
+    assert (ran.task.state, ran.task.failures, ran.task.handoffs) == ("ready", 0, 1)
+    assert "between 1" not in log
+
+    ran = harness.run(task)
+
+    assert (ran.result, ran.task.failures) == ("12", 0)
+    assert log.count("first 2") == 0
+    assert ran.bodies("lease.granted")[1]["reason"] == "drain"
+
+
+def test_at_the_end_of_the_grace_an_attempt_is_cut_off_and_handed_over(
+    outlast_harness: Any,
+) -> None:
+    go, log = asyncio.Event(), list[str]()
+    harness: Harness = outlast_harness(two_step_app(go, log))
+    task = harness.submit("two_steps")
+    old = harness.worker(grace_ms=10_000)
+    harness.settle()
+    old.order_drain()
+    harness.move("7s")
+    assert old.alive
+    harness.move("2s")
+    assert old.exit_code == 75
+    ran = harness.ran(task)
+    assert ran.bodies("lease.released") == [{"reason": "deadline", "progressed": False}]
+    assert (ran.task.state, ran.task.failures, ran.task.resumes) == ("ready", 0, 0)
+
+
+def test_an_effect_cut_off_by_the_grace_stays_in_doubt(outlast_harness: Any) -> None:
+    app = outlast.App()
+
+    @app.agent
+    async def acts(ctx: outlast.Context) -> None:
+        await ctx.effect("act", asyncio.Event().wait)
+
+    harness: Harness = outlast_harness(app)
+    task = harness.submit("acts")
+    old = harness.worker(grace_ms=4_000)
+    harness.settle()
+    old.order_drain()
+    harness.move("4s")
+    assert old.exit_code == 75
+    assert [e.state for e in harness.ran(task).effects] == ["intended"]
+    assert harness.run(task).task.reason == "effect_unknown"
+
+
+def test_a_second_order_leaves_at_once(outlast_harness: Any) -> None:
+    """case R35"""
+    go, log = asyncio.Event(), list[str]()
+    harness: Harness = outlast_harness(two_step_app(go, log))
+    task = harness.submit("two_steps")
+    old = harness.worker()
+    harness.settle()
+    old.order_drain()
+    harness.settle()
+    assert old.alive
+    old.hurry()
+    harness.settle()
+    assert old.exit_code == 75
+    assert harness.ran(task).task.state == "ready"
+
+
+def test_one_that_raises_while_draining_does_not_keep_the_others(outlast_harness: Any) -> None:
+    """case R33"""
+    app, go = outlast.App(), asyncio.Event()
+
+    @app.agent
+    async def works(ctx: outlast.Context, bad: bool) -> str:
+        await ctx.step("wait", go.wait)
+        return "done"
+
+    @app.agent
+    async def breaks(ctx: outlast.Context) -> None:
+        await go.wait()
+        raise ValueError("while draining")
+
+    harness: Harness = outlast_harness(app)
+    good = [harness.submit("works", {"bad": False}) for _ in range(4)]
+    bad = harness.submit("breaks")
+    old = harness.worker()
+    harness.settle()
+    old.order_drain()
+    go.set()
+    harness.settle()
+    assert old.exit_code == 0
+    assert {harness.ran(task).task.state for task in good} == {"ready"}
+    assert harness.ran(bad).task.state == "failed"
+
+
+def test_a_task_that_ends_during_the_drain_has_ended(outlast_harness: Any) -> None:
+    """case R34, case R37"""
+    app, go = outlast.App(), asyncio.Event()
+
+    @app.agent
+    async def ends(ctx: outlast.Context) -> str:
+        await go.wait()
+        return "just in time"
+
+    harness: Harness = outlast_harness(app)
+    task = harness.submit("ends")
+    old = harness.worker()
+    harness.settle()
+    old.order_drain()
+    go.set()
+    harness.settle()
+    assert (old.exit_code, harness.ran(task).result) == (0, "just in time")
+
+
+def test_claims_that_were_not_started_go_back_without_a_trace(outlast_harness: Any) -> None:
+    """case R38"""
+    go, log = asyncio.Event(), list[str]()
+    harness: Harness = outlast_harness(two_step_app(go, log))
+    tasks = [harness.submit("two_steps") for _ in range(10)]
+    worker = harness.worker()
+    # The order comes between the claim and the start.
+    worker.worker.lookout.tick()
+    worker.order_drain()
+    worker.worker.watch.tick()
+    harness.settle()
+    assert worker.exit_code == 0
+    for task in tasks:
+        ran = harness.ran(task)
+        assert (ran.task.state, ran.task.reason, ran.task.handoffs) == ("ready", "first", 0)
+    assert log == []
+
+
+def test_a_drain_ordered_through_the_store_is_heard_at_the_next_heartbeat(
+    outlast_harness: Any,
+) -> None:
+    from outlast.store.verbs import Order
+
+    go, log = asyncio.Event(), list[str]()
+    harness: Harness = outlast_harness(two_step_app(go, log))
+    harness.submit("two_steps")
+    worker = harness.worker()
+    harness.settle()
+    harness.store.order_drain(Order("ann", "new build"))
+    go.set()
+    harness.move("11s")
+    assert worker.exit_code == 0
+
+
+def test_a_cancelled_attempt_cleans_up_and_then_the_task_is_cancelled(
+    outlast_harness: Any,
+) -> None:
+    """case R39"""
+    app, log = outlast.App(), list[str]()
+
+    @app.agent
+    async def tidy(ctx: outlast.Context) -> None:
+        try:
+            await ctx.step("wait", asyncio.Event().wait)
+        finally:
+            await asyncio.sleep(0.01)
+            log.append("cleaned up")
+
+    harness: Harness = outlast_harness(app)
+    task = harness.submit("tidy")
+    harness.worker()
+    harness.settle()
+    assert harness.cancel(task, "superseded") == "asked"
+    harness.move("11s")
+    ran = harness.ran(task)
+    assert ran.kinds[-2:] == ["cancel.acknowledged", "task.cancelled"]
+    assert ran.bodies("task.cancelled")[0]["why"] == "superseded"
+    assert (ran.task.state, log) == ("cancelled", ["cleaned up"])
+
+
+def test_an_agent_that_swallows_the_cancel_is_refused_at_its_next_call(
+    outlast_harness: Any,
+) -> None:
+    """case R41"""
+    app, log = outlast.App(), list[str]()
+
+    @app.agent
+    async def deaf(ctx: outlast.Context) -> None:
+        try:
+            await ctx.step("wait", asyncio.Event().wait)
+        except (Exception, asyncio.CancelledError):
+            log.append("swallowed")
+        await ctx.step("more", log.append, "more work")
+
+    harness: Harness = outlast_harness(app)
+    task = harness.submit("deaf")
+    harness.worker()
+    harness.settle()
+    harness.cancel(task)
+    harness.move("11s")
+    assert harness.ran(task).task.state == "cancelled"
+    assert log == ["swallowed"]
+
+
+def test_an_agent_that_will_not_stop_ends_its_worker(outlast_harness: Any) -> None:
+    """case R41"""
+    app = outlast.App()
+
+    @app.agent(kill_after="3s")
+    async def stubborn(ctx: outlast.Context) -> None:
+        while True:
+            try:
+                await asyncio.Event().wait()
+            except asyncio.CancelledError:
+                continue
+
+    @app.agent
+    async def innocent(ctx: outlast.Context) -> None:
+        await ctx.step("wait", asyncio.Event().wait)
+
+    harness: Harness = outlast_harness(app)
+    task, neighbour = harness.submit("stubborn"), harness.submit("innocent")
+    worker = harness.worker()
+    harness.settle()
+    harness.cancel(task)
+    harness.move("23s")
+    assert worker.exit_code == 70
+    assert harness.ran(neighbour).task.state == "ready"
+    assert harness.ran(neighbour).task.resumes == 0
+    harness.run(task)
+    assert harness.ran(task).task.state == "cancelled"
+
+
+def test_an_effect_is_not_begun_once_a_cancel_is_asked(outlast_harness: Any) -> None:
+    """case R76"""
+    app, go, acts = outlast.App(), asyncio.Event(), list[int]()
+
+    @app.agent
+    async def acts_later(ctx: outlast.Context) -> None:
+        await ctx.step("wait", go.wait)
+        await ctx.effect("act", acts.append, 1)
+
+    harness: Harness = outlast_harness(app)
+    task = harness.submit("acts_later")
+    harness.worker()
+    harness.settle()
+    harness.cancel(task, "no more")  # the heartbeat has not heard of it
+    go.set()
+    harness.settle()
+    ran = harness.ran(task)
+    assert (ran.task.state, acts) == ("cancelled", [])
+    assert ran.kinds[-3:] == ["step.done", "cancel.acknowledged", "task.cancelled"]
+    assert ran.bodies("task.cancelled")[0]["by"] == "test"
+
+
+@pytest.mark.parametrize("how", ["drain", "wait", "retry"])
+def test_a_cancel_asked_before_the_lease_is_let_go_is_answered_by_the_owner(
+    how: str, outlast_harness: Any
+) -> None:
+    """case R76"""
+    app, go = outlast.App(), asyncio.Event()
+
+    @app.agent(retries=3)
+    async def leaves(ctx: outlast.Context) -> None:
+        await ctx.step("wait", go.wait)
+        if how == "retry":
+            raise ValueError("again")
+        await ctx.wait("never")
+
+    harness: Harness = outlast_harness(app)
+    task = harness.submit("leaves")
+    worker = harness.worker()
+    harness.settle()
+    if how == "drain":
+        worker.order_drain()
+        worker.worker.watch.tick()
+    harness.cancel(task)
+    go.set()
+    harness.settle()
+    assert harness.ran(task).task.state == "cancelled"
+
+
+def test_a_late_finally_can_write_nothing_after_its_own_release(outlast_harness: Any) -> None:
+    """case R71"""
+    app, refused = outlast.App(), list[str]()
+
+    @app.agent
+    async def late(ctx: outlast.Context) -> None:
+        try:
+            await ctx.wait("never")
+        finally:
+            try:
+                await ctx.note("too late")
+            except BaseException as error:
+                refused.append(type(error).__name__)
+
+    harness: Harness = outlast_harness(app)
+    task = harness.submit("late")
+    harness.worker()
+    harness.settle()
+    assert refused == ["Suspended"]
+    assert harness.ran(task).kinds[-1] == "wait.started"
+
+
+def test_a_frozen_worker_looks_at_its_deadline_first_and_writes_nothing(
+    outlast_harness: Any,
+) -> None:
+    """case R7, case R13"""
+    go, log = asyncio.Event(), list[str]()
+    harness: Harness = outlast_harness(two_step_app(go, log))
+    task = harness.submit("two_steps")
+    zombie = harness.worker()
+    harness.settle()
+    harness.jump("2m")
+    heir = harness.worker()
+    for _ in range(4):
+        heir.turn()
+        harness.jump("31s")
+    go.set()
+    for _ in range(20):
+        heir.turn()
+    ran = harness.ran(task)
+    assert ran.result == "12"
+    before = len(ran.events)
+    for _ in range(20):
+        zombie.turn()
+    assert len(harness.ran(task).events) == before
+    assert "between 1" not in log
+    assert len([said for said in log if said.startswith("between")]) == 1
+
+
+def test_trust_that_has_run_out_ends_the_attempt_and_spends_nothing(
+    outlast_harness: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """case R5, case R4"""
+    from outlast.core.errors import Unavailable
+
+    go, log = asyncio.Event(), list[str]()
+    harness: Harness = outlast_harness(two_step_app(go, log))
+    task = harness.submit("two_steps")
+    worker = harness.worker()
+    harness.settle()
+    store = worker.worker.heart._store
+
+    def refused(*_: Any, **__: Any) -> None:
+        raise Unavailable("the database", "renewals are refused")
+
+    monkeypatch.setattr(store, "renew", refused)
+    harness.move("11s")
+    assert harness.ran(task).task.state == "running"  # one that fails is nothing yet
+    harness.move("15s")
+    ran = harness.ran(task)
+    assert ran.bodies("lease.released")[-1]["reason"] == "trust"
+    assert (ran.task.failures, ran.task.resumes) == (0, 0)
+
+
+def test_a_worker_whose_renewals_alone_are_refused_ends_itself(
+    outlast_harness: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """case R6"""
+    from outlast.core.errors import Unavailable
+
+    go, log = asyncio.Event(), list[str]()
+    harness: Harness = outlast_harness(two_step_app(go, log))
+    harness.submit("two_steps")
+    worker = harness.worker()
+    harness.settle()
+
+    def refused(*_: Any, **__: Any) -> None:
+        raise Unavailable("the database", "renewals are refused")
+
+    monkeypatch.setattr(worker.worker.heart._store, "renew", refused)
+    harness.move("70s")
+    assert worker.exit_code == 70
+    assert "worker.unfit" in [kind for kind, _ in worker.told]
+
+
+def test_a_suspect_runs_alone(outlast_harness: Any) -> None:
+    """case R28, case R86"""
+    app = outlast.App()
+
+    @app.agent
+    async def killer(ctx: outlast.Context) -> None:
+        await asyncio.Event().wait()
+
+    @app.agent
+    async def innocent(ctx: outlast.Context) -> str:
+        await asyncio.Event().wait()
+        return ""
+
+    harness: Harness = outlast_harness(app)
+    task = harness.submit("killer")
+    for _ in range(3):
+        worker = harness.worker()
+        harness.settle()
+        while harness.store.get(task).state != "running":
+            harness.move("1s")
+        worker.crash()
+        harness.jump("31s")
+        harness.worker().worker.lookout.tick()
+        harness.jump("31s")
+        harness.living[-1].worker.lookout.tick()
+        harness.living[-1].crash()
+    assert harness.store.get(task).resumes == 3
+    harness.submit("innocent")
+    worker = harness.worker()
+    harness.move("10m")
+    held = [holding.task_id for holding in worker.worker.holdings.all()]
+    assert task not in held or held == [task]
