@@ -41,6 +41,18 @@ class Verbs:
                 raise NotSerializable(what, str(error)) from error
         raise Unavailable(what, f"locked by others ({blocked})")
 
+    def _past_the_frozen(self, what: str, task_id: str, act: Callable[[], T]) -> T:
+        """The same for what must not wait for an owner that stands still inside a transaction."""
+
+        def act_or_end_blockers() -> T:
+            try:
+                return act()
+            except LockedOut:
+                self.database.end_blockers(task_id)
+                raise
+
+        return self._with_patience(what, act_or_end_blockers)
+
     def now_ms(self) -> int:
         return int(self.database.once("read_clock")[0]["now_ms"])
 

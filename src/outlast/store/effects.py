@@ -15,14 +15,13 @@ from ..core.lifecycle import body_of
 from ..core.model import IN_DOUBT, Answer, Effect, Observation, Offer, Turned, Written
 from .base import Verbs, keys_of
 from .database import Session
-from .log import insert, standing, written
+from .log import fenced_calls, insert, may_yet_be_written, standing_in, was_fenced, written
 from .tasks import allow
 from .verbs import Begun, EffectQuery, Order
 from .writing import (
     Chapter,
     counter_calls,
     effect_of,
-    event_of,
     follow_ups,
     intent_params,
     locked_task,
@@ -49,8 +48,12 @@ class EffectVerbs(Verbs):
         intent = intent_params(offer.last)
         with self.database.transaction() as session:
             task = locked_task(session, offer.task_id)
-            if isinstance(self._standing(session, offer), Written):
+            stands = standing_in(session, offer)
+            if isinstance(stands, Written):
                 return self._begun_before(session, offer)
+            if not may_yet_be_written(stands):
+                session.send(fenced_calls(offer, stands))
+                return Begun("turned", stands, None)
             if task.cancel_ms is not None:
                 return Begun("turned", Turned("cancel_asked", task.cancel_why or ""), None)
             fresh = bool(session.run("claim_key", **{**intent, "doubt_ms": None}))
@@ -59,7 +62,7 @@ class EffectVerbs(Verbs):
             if state not in ("fresh", "in_doubt"):
                 raise _Decided(Begun(state, None, effect))  # type: ignore[arg-type]
             if not insert(session, [offer]):
-                raise _Decided(Begun("turned", self._standing(session, offer), None))
+                raise _Decided(Begun("turned", Turned("again"), None))
             doubt_ms = since_ms if state == "in_doubt" else None
             session.run("take_key", **_taken(offer, doubt_ms))
             calls, counts = follow_ups(offer.entries[:-1], None, offer.worker)
@@ -86,18 +89,17 @@ class EffectVerbs(Verbs):
             return Begun("in_doubt", written(offer), effect, effect.doubt_ms)
         return Begun("fresh", written(offer), effect)
 
-    def _standing(self, session: Session, offer: Offer) -> Answer:
-        quoted_seq = offer.entries[0].event.seq - 1
-        rows = session.run("standing_events", task_id=offer.task_id, quoted_seq=quoted_seq)
-        return standing(offer, [event_of(row) for row in rows])
-
     # -- joined transactions --------------------------------------------------------------------
 
     def transact(self, work: Callable[[Any], Offer]) -> Answer:
         try:
             return self._transact(work)
         except _Decided as decided:
-            return cast(Answer, decided.answer)
+            answer = cast(Answer, decided.answer)
+            if decided.offer is not None and was_fenced(answer):
+                with self.database.transaction() as session:
+                    session.send(fenced_calls(decided.offer, answer))
+            return answer
 
     def _transact(self, work: Callable[[Any], Offer]) -> Answer:
         with self.database.transaction() as session:
@@ -112,7 +114,7 @@ class EffectVerbs(Verbs):
             if refusal:
                 raise _Decided(refusal)
             if not insert(session, [offer]):
-                raise _Decided(self._standing(session, offer))
+                raise _Decided(standing_in(session, offer), offer)
             calls, counts = follow_ups(offer.entries, None, offer.worker)
             session.send([*calls, *counter_calls(counts, offer.worker)])
         return written(offer)
@@ -164,7 +166,7 @@ class EffectVerbs(Verbs):
                 "result": receipt,
                 "by": order.by,
                 "why": order.why,
-                "ends_review": task.state == "review"
+                "ends_review": task.reason == "effect_unknown"
                 and not self._other_doubts(session, effect, task.doubts),
             }
             chapter.add("effect.settled", body)
@@ -247,8 +249,9 @@ class EffectVerbs(Verbs):
 class _Decided(Exception):
     """Leaves a transaction so that nothing of it is written, with the answer."""
 
-    def __init__(self, answer: Any) -> None:
+    def __init__(self, answer: Any, offer: Offer | None = None) -> None:
         self.answer = answer
+        self.offer = offer
 
 
 def _taken(offer: Offer, doubt_ms: int | None) -> dict[str, Any]:

@@ -160,8 +160,8 @@ class LeaseVerbs(Verbs):
             except LogMoved:
                 continue
             except LockedOut:
-                self.database.end_blockers(task_id)
-                return "blocked"
+                if not self.database.end_blockers(task_id):
+                    return "blocked"
         return "blocked"
 
     def _expire(self, session: Session, task_id: str, grant: str, since_ms: int | None) -> str:

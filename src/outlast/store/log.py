@@ -89,10 +89,7 @@ class LogVerbs(Verbs):
         answers: dict[str, Answer] = {}
         with self.database.transaction() as session:
             tasks = _lock_those_let_go(session, in_order)
-            for offer in in_order:
-                refusal = self._gate(session, offer, tasks.get(offer.task_id))
-                if refusal:
-                    answers[offer.task_id] = refusal
+            answers.update(_gate(session, in_order, tasks))
             live = [offer for offer in in_order if offer.task_id not in answers]
             accepted = insert(session, live)
             for offer in live:
@@ -105,53 +102,64 @@ class LogVerbs(Verbs):
             _refuse_foreign_keys(calls, results)
         return [answers[offer.task_id] for offer in offers]
 
-    def _gate(self, session: Session, offer: Offer, task: Task | None) -> Turned | None:
-        """What an owner may not do while somebody waits for an answer, asked under the lock.
-
-        A request that lets go of the task, or begins an effect, must not leave a cancel unread; one
-        that waits must not leave its signal unread. The owner reads, and offers something else.
-        """
-        begins = any(entry.event.kind == "effect.intended" for entry in offer.entries)
-        leaves = task is not None and not ends(offer.entries)
-        if not begins and not leaves:
-            return self._gate_of_end(session, offer) if task is not None else None
-        if isinstance(self._stands_in(session, offer), Written):
-            return None  # sent again: it is there, and stays
-        seen = session.run("look_gate", task_id=offer.task_id)
-        if seen and seen[0]["cancel_ms"] is not None:
-            return Turned("cancel_asked", str(seen[0]["cancel_why"] or ""))
-        if leaves and offer.last.kind == "wait.started":
-            return _gate_of_wait(session, offer, seen[0]["now_ms"] if seen else 0)
-        return None
-
-    def _gate_of_end(self, session: Session, offer: Offer) -> Turned | None:
-        """Nothing ends over an effect that may or may not have happened, unsaid."""
-        explained = {body_of(e.event).get("key") for e in offer.entries if e.event.kind in OUTCOMES}
-        rows = session.run("open_intents", task_id=offer.task_id)
-        open_keys = [row["key"] for row in rows if row["key"] not in explained]
-        if not open_keys or not _may_yet_be_written(self._stands_in(session, offer)):
-            return None
-        return Turned("invalid", f"the effect {open_keys[0]!r} was begun and has no outcome")
-
     def _why_not(self, session: Session, offer: Offer) -> Answer:
-        answer = self._stands_in(session, offer)
-        if isinstance(answer, Turned) and answer.why in ("lost", "commits_lost"):
-            session.run(
-                "observe",
-                task_id=offer.task_id,
-                epoch=offer.epoch,
-                worker=offer.worker,
-                kind="refused",
-                key="",
-                count=len(offer.entries),
-                detail=f"{offer.last.kind}: {answer.detail}",
-            )
+        answer = standing_in(session, offer)
+        session.send(refused_calls(offer, answer))
         return answer
 
-    def _stands_in(self, session: Session, offer: Offer) -> Answer:
-        quoted_seq = offer.entries[0].event.seq - 1
-        rows = session.run("standing_events", task_id=offer.task_id, quoted_seq=quoted_seq)
-        return standing(offer, [event_of(row) for row in rows])
+
+# -- what an owner may not do while somebody waits for an answer -----------------------------------
+
+
+def _gate(session: Session, offers: Sequence[Offer], tasks: dict[str, Task]) -> dict[str, Answer]:
+    """Offers to turn away, asked in one round trip, of what is there under the tasks' locks.
+
+    To let the task go, or to begin an effect, must not leave a cancel unread; to wait must not
+    leave the signal unread; to end must not leave an intent unexplained. The owner reads, and
+    offers something else. Only who may write is asked: an offer that was there before stays, a
+    zombie's is refused as such.
+    """
+    gated = [offer for offer in offers if offer.task_id in tasks or _begins(offer)]
+    answers = iter(session.send([call for offer in gated for call in _questions(offer)]))
+    turned: dict[str, Answer] = {}
+    for offer in gated:
+        stands, asked, intents, signals = (next(answers) for _ in range(4))
+        if may_yet_be_written(standing(offer, [event_of(row) for row in stands])):
+            refusal = _refusal(offer, offer.task_id in tasks, asked[0], intents, bool(signals))
+            if refusal:
+                turned[offer.task_id] = refusal
+    return turned
+
+
+def _begins(offer: Offer) -> bool:
+    return any(entry.event.kind == "effect.intended" for entry in offer.entries)
+
+
+def _questions(offer: Offer) -> list[Call]:
+    task = {"task_id": offer.task_id}
+    waits_for = body_of(offer.last).get("name") if offer.last.kind == "wait.started" else None
+    return [
+        ("standing_events", {**task, "quoted_seq": offer.entries[0].event.seq - 1}),
+        ("look_gate", task),
+        ("open_intents", task),
+        ("signal_named", {**task, "name": waits_for or ""}),
+    ]
+
+
+def _refusal(
+    offer: Offer, leaves: bool, asked: Row, intents: Sequence[Row], signalled: bool
+) -> Turned | None:
+    if leaves and ends(offer.entries):
+        explained = {body_of(e.event).get("key") for e in offer.entries if e.event.kind in OUTCOMES}
+        unsaid = [row["key"] for row in intents if row["key"] not in explained]
+        return Turned("invalid", f"the effect {unsaid[0]!r} has no outcome") if unsaid else None
+    if asked["cancel_ms"] is not None:
+        return Turned("cancel_asked", asked["cancel_why"] or "")
+    if leaves and offer.last.kind == "wait.started":
+        until_ms = body_of(offer.last).get("until_ms")
+        if signalled or (until_ms is not None and until_ms <= asked["now_ms"]):
+            return Turned("signal_waiting", "what it would wait for is there")
+    return None
 
 
 def _fault(offer: Offer) -> str:
@@ -162,7 +170,7 @@ def _fault(offer: Offer) -> str:
     return "a shared key is begun by `begin`" if any(b.get("shared") for b in intents) else ""
 
 
-def _may_yet_be_written(answer: Answer) -> bool:
+def may_yet_be_written(answer: Answer) -> bool:
     return isinstance(answer, Turned) and answer.why == "again"
 
 
@@ -196,6 +204,39 @@ def standing(offer: Offer, events: Sequence[Event]) -> Answer:
     return Turned("again")
 
 
+def standing_in(session: Session, offer: Offer) -> Answer:
+    """`standing`, as this transaction sees it."""
+    quoted_seq = offer.entries[0].event.seq - 1
+    rows = session.run("standing_events", task_id=offer.task_id, quoted_seq=quoted_seq)
+    return standing(offer, [event_of(row) for row in rows])
+
+
+def was_fenced(answer: Answer) -> bool:
+    return isinstance(answer, Turned) and answer.why in ("lost", "commits_lost")
+
+
+def refused_calls(offer: Offer, answer: Answer) -> list[Call]:
+    """Keep what the fence turned away: the proof that it was needed."""
+    if not isinstance(answer, Turned) or not was_fenced(answer):
+        return []
+    observed = {
+        "task_id": offer.task_id,
+        "epoch": offer.epoch,
+        "worker": offer.worker,
+        "kind": "refused",
+        "key": "",
+        "count": len(offer.entries),
+        "detail": f"{offer.last.kind}: {answer.detail}",
+    }
+    return [("observe", observed)]
+
+
+def fenced_calls(offer: Offer, answer: Answer) -> list[Call]:
+    """As `refused_calls`, counted too."""
+    counts = [count(FENCED, len(offer.entries))] if was_fenced(answer) else []
+    return [*refused_calls(offer, answer), *counter_calls(counts, offer.worker)]
+
+
 def insert(session: Session, offers: Sequence[Offer]) -> list[Offer]:
     """Insert every entry, each by a statement of its own; the offers of which all were inserted.
 
@@ -217,16 +258,6 @@ def _lock_those_let_go(session: Session, offers: Sequence[Offer]) -> dict[str, T
     leaving = [offer.task_id for offer in offers if lets_go(offer.entries)]
     rows = session.send([("lock_task", {"task_id": task_id}) for task_id in leaving])
     return {found[0]["id"]: task_of(found[0]) for found in rows if found}
-
-
-def _gate_of_wait(session: Session, offer: Offer, now_ms: int) -> Turned | None:
-    body = body_of(offer.last)
-    name, until_ms = body.get("name"), body.get("until_ms")
-    if name and session.run("signal_named", task_id=offer.task_id, name=name):
-        return Turned("signal_waiting", f"a signal {name!r} is there")
-    if until_ms is not None and until_ms <= now_ms:
-        return Turned("signal_waiting", "the time is past")
-    return None
 
 
 def _rows_of(
@@ -254,8 +285,7 @@ def _counted(
     counts: dict[str, list[Count]], offers: Sequence[Offer], answers: dict[str, Answer]
 ) -> list[Call]:
     for offer in offers:
-        answer = answers[offer.task_id]
-        if isinstance(answer, Turned) and answer.why in ("lost", "commits_lost"):
+        if was_fenced(answers[offer.task_id]):
             counts.setdefault(offer.worker, []).append(count(FENCED, len(offer.entries)))
     return [
         call for worker, found in sorted(counts.items()) for call in counter_calls(found, worker)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, Literal
@@ -112,25 +113,25 @@ class PostgresDatabase:
         return [(row["pid"], row["what"]) for row in rows]
 
     def end_blockers(self, task_id: str) -> int:
-        """End sessions that stand still inside a transaction and hold this task's rows.
+        """End sessions that stand still inside a transaction and hold what a reaper needs.
 
-        Whoever locks the rows is found through the lock itself: a second, bounded attempt waits,
-        and another connection asks the server for whom.
+        Whoever it is is found through the locks themselves: a second, bounded attempt waits for
+        them, and another connection asks the server for whom.
         """
-        connection = self._connect()
-        with self._translated(), self._sibling() as sibling:
-            pid = sibling.info.backend_pid
-            sibling.execute("begin")
-            sibling.execute(f"set local lock_timeout = {limits.LOCK_TIMEOUT_MS * 2}")
-            lock = self._statements["lock_task"]
-            with suppress(pg.LockNotAvailable), sibling.pipeline():
-                waiting = sibling.execute(lock, {"task_id": task_id})
-                sibling.pgconn.send_flush_request()
-                sibling.pgconn.flush()
-                ended = self._end_those_blocking(connection, pid)
-                waiting.fetchall()
+        connection, ended = self._connect(), 0
+        with self._translated(), self._sibling() as waiting:
+            waiting.execute("begin")
+            waiting.execute(f"set local lock_timeout = {limits.LOCK_TIMEOUT_MS * 2}")
+            row = waiting.execute("select pg_backend_pid() as pid").fetchone()
+            assert row is not None
+            with suppress(pg.LockNotAvailable, pg.PipelineAborted), waiting.pipeline():
+                for probe in PROBES:
+                    waiting.execute(probe.format(schema=self.schema), {"task_id": task_id})
+                waiting.pgconn.send_flush_request()
+                waiting.pgconn.flush()
+                ended = self._end_those_blocking(connection, row["pid"])
             with suppress(psycopg.Error):
-                sibling.execute("rollback")
+                waiting.execute("rollback")
         return ended
 
     def settings(self) -> dict[str, str]:
@@ -156,6 +157,7 @@ class PostgresDatabase:
         try:
             with self._translated():
                 connection.execute("begin isolation level read committed")
+                connection.execute("set local lock_timeout = 0")
                 connection.execute(f"select pg_advisory_xact_lock({MIGRATION_LOCK})")
                 connection.execute(f'create schema if not exists "{self.schema}"')
                 yield run
@@ -221,18 +223,26 @@ class PostgresDatabase:
         return f"{row['started']} {row['timeline']}"
 
     def _bounds(self, connection: Connection) -> list[str]:
-        bounds = [f"idle_in_transaction_session_timeout = {self._bound_ms}"]
+        bounds = [
+            f"idle_in_transaction_session_timeout = {self._bound_ms}",
+            f"lock_timeout = {self._bound_ms}",
+        ]
         if connection.info.server_version >= 170000:
-            # The other one does not fire in the middle of a pipeline.
+            # The other one does not fire in the middle of a pipeline, nor (before 16) after one
+            # that ended in an open transaction: there only a reaper's `end_blockers` helps.
             bounds.append(f"transaction_timeout = {self._bound_ms}")
         return bounds
 
     def _end_those_blocking(self, connection: Connection, pid: int) -> int:
-        for _ in range(20):
-            rows = connection.execute(END_BLOCKERS, {"pid": pid}).fetchall()
-            if rows:
-                return len(rows)
-        return 0
+        ended = 0
+        for _ in range(limits.LOCK_TIMEOUT_MS * 2 // LOOK_MS):
+            time.sleep(LOOK_MS / 1_000)
+            row = connection.execute(END_BLOCKERS, {"pid": pid}).fetchone()
+            assert row is not None
+            ended += row["ended"]
+            if not row["blockers"]:
+                break
+        return ended
 
     # -- how errors become ours ---------------------------------------------------------------
 
@@ -309,13 +319,24 @@ select distinct blocker.pid,
   join pg_stat_activity blocker on blocker.pid = blocking.pid
  where waiting.datname = current_database()
 """
+# What a reaper locks, in our order of locks; rolled back at once.
+PROBES = (
+    'select 1 from "{schema}".tasks where id = %(task_id)s for no key update',
+    'select 1 from "{schema}".leases where task_id = %(task_id)s for no key update',
+    """insert into "{schema}".events (task_id, seq, holder, kind, body, at_ms, digest)
+       select task_id, max(seq) + 1, 0, '', '', 0, ''
+         from "{schema}".events where task_id = %(task_id)s group by task_id""",
+    'select 1 from "{schema}".effects where task_id = %(task_id)s for no key update',
+)
+LOOK_MS = 20
 # Only sessions that wait for their client: one that computes or commits is alive.
 END_BLOCKERS = """
-select pg_terminate_backend(pid)
-  from pg_stat_activity
- where pid = any (pg_blocking_pids(%(pid)s::int))
-   and wait_event = 'ClientRead'
-   and state_change < clock_timestamp() - interval '200 milliseconds'
+select cardinality(pg_blocking_pids(%(pid)s::int)) as blockers,
+       (select count(pg_terminate_backend(pid))
+          from pg_stat_activity
+         where pid = any (pg_blocking_pids(%(pid)s::int))
+           and wait_event = 'ClientRead'
+           and state_change < clock_timestamp() - interval '200 milliseconds') as ended
 """
 
 

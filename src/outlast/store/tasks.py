@@ -120,10 +120,12 @@ class TaskVerbs(Verbs):
     def cancel(self, task_id: str, order: Order, *, force: bool = False) -> CancelAnswer:
         _check_order(order)
         task_id = self.get(task_id).id
-        return self._with_patience("cancel", lambda: self._cancel(task_id, order, force))
+        return self._past_the_frozen(
+            "cancel", task_id, lambda: self._cancel(task_id, order, force)
+        )
 
     def _cancel(self, task_id: str, order: Order, force: bool) -> CancelAnswer:
-        with self.database.transaction() as session:
+        with self.database.transaction(lock_timeout_ms=limits.LOCK_TIMEOUT_MS) as session:
             task = locked_task(session, task_id)
             if task.state == "cancelled":
                 return CancelAnswer("cancelled", task)
@@ -207,10 +209,10 @@ class TaskVerbs(Verbs):
     def revoke(self, task_id: str, order: Order, *, now: bool = False) -> Task:
         _check_order(order)
         task_id = self.get(task_id).id
-        return self._with_patience("revoke", lambda: self._revoke(task_id, order, now))
+        return self._past_the_frozen("revoke", task_id, lambda: self._revoke(task_id, order, now))
 
     def _revoke(self, task_id: str, order: Order, now: bool) -> Task:
-        with self.database.transaction() as session:
+        with self.database.transaction(lock_timeout_ms=limits.LOCK_TIMEOUT_MS) as session:
             task = locked_task(session, task_id)
             allow("revoke", task, session)
             lease = lease_of(session.run("lock_lease", task_id=task.id)[0])
