@@ -1,0 +1,1 @@
+"""What the metrics say is what the log says; what the alerts fire on, and stay silent on."""
