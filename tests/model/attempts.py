@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tests.model import log as logs
-from tests.model.database import Request
+from tests.model.database import Request, request_of
 from tests.model.log import Act, Fold
 from tests.model.machine import (
     CALLED_IN_TRUST,
@@ -17,6 +17,7 @@ from tests.model.machine import (
     Scene,
     State,
     Worker,
+    in_flight,
     send,
     spend,
     with_attempt,
@@ -34,7 +35,7 @@ def worker_moves(scene: Scene, state: State) -> Iterator[Move]:
             continue
         attempt = worker.attempt
         yield from _failures(scene, state, number, attempt)
-        if attempt.sent is not None:
+        if attempt.sent >= 0:
             yield from _asks_again(scene, state, number, attempt)
         elif attempt.phase == "gone":
             yield from _is_gone(state, number, attempt)
@@ -44,6 +45,8 @@ def worker_moves(scene: Scene, state: State) -> Iterator[Move]:
 
 
 def _claims(state: State, number: int, worker: Worker) -> Iterator[Move]:
+    if Worker() in state.workers[:number]:
+        return  # two workers that never worked are alike: the first of them goes
     for task, row in enumerate(state.db.tasks):
         if row.state == "ready":
             token = f"worker {number}.{worker.life}"
@@ -60,18 +63,18 @@ def _failures(scene: Scene, state: State, number: int, attempt: Attempt) -> Iter
         yield f"{attempt.token}: trusts its lease no longer", spend(doubting, "mistrusts")
 
 
-# -- what was sent and is not answered -------------------------------------------------------------
+# -- what was sent and is not answered -----------------------------------------------------------
 
 
 def _asks_again(scene: Scene, state: State, number: int, attempt: Attempt) -> Iterator[Move]:
     """The same bytes, until there is an answer; nothing else for this number meanwhile."""
-    request = attempt.sent
-    assert request is not None
-    if attempt.silent and (request, 0) not in state.flight:
-        yield from _sends_again(scene, state, number, attempt, request)
-    if state.left.late and (request, 0) in state.flight and (request, 1) not in state.flight:
-        copies = state._replace(flight=state.flight | {(request, 1)})
-        yield f"{attempt.token}: hears nothing, sends the same again", spend(copies, "late")
+    sent = attempt.sent
+    under_way = (sent, 0) in state.flight
+    if attempt.silent and not under_way:
+        yield from _sends_again(scene, state, number, attempt, request_of(sent))
+    if state.left.late and under_way and (sent, 1) not in state.flight:
+        copies = spend(in_flight(state, sent, copy=1), "late")
+        yield f"{attempt.token}: hears nothing, sends the same again", copies
 
 
 def _sends_again(
@@ -119,7 +122,7 @@ def _heartbeat(scene: Scene, state: State, number: int, attempt: Attempt) -> Ite
     yield f"{attempt.token}: renews{heard}", with_attempt(state, number, after)
 
 
-# -- the next act ------------------------------------------------------------------------------------
+# -- the next act --------------------------------------------------------------------------------
 
 
 def _acts(scene: Scene, state: State, number: int, attempt: Attempt) -> Iterator[Move]:
@@ -138,7 +141,9 @@ def _acts(scene: Scene, state: State, number: int, attempt: Attempt) -> Iterator
         yield from _begins(scene, state, number, attempt, act)
     elif attempt.phase == "acting" and not stopped:
         yield from _next_of_script(scene, state, number, attempt, act)
-    elif attempt.phase == "call" and (not stopped or "no second look before the call" in scene.broken):
+    elif attempt.phase == "call" and (
+        not stopped or "no second look before the call" in scene.broken
+    ):
         yield from _calls(scene, state, number, attempt, act)
     elif attempt.phase == "called":
         outcome = _append(attempt, Act("effect.applied", attempt.epoch, (act,)))
@@ -195,7 +200,9 @@ def _letting_go(scene: Scene, attempt: Attempt, last: list[Act]) -> Request:
     shown = _shown(scene, fold)
     ends = last[-1].kind in logs.FINAL_KINDS
     acts = [*(shown if ends else ()), *last]
-    instead = () if ends else logs.entries(fold.last, [*shown, Act("task.cancelled", 0)], attempt.token)
+    instead = (
+        () if ends else logs.entries(fold.last, [*shown, Act("task.cancelled", 0)], attempt.token)
+    )
     if "release keeps its holder" in scene.broken:
         acts[-1] = acts[-1]._replace(holder=attempt.epoch)
     frozen = logs.entries(fold.last, acts, attempt.token)
@@ -225,12 +232,10 @@ def _waits(scene: Scene, state: State, number: int, attempt: Attempt) -> Iterato
         yield f"{attempt.token}: waits", send(state, number, _letting_go(scene, attempt, acts))
 
 
-# -- effects -----------------------------------------------------------------------------------------
+# -- effects -------------------------------------------------------------------------------------
 
 
-def _begins(
-    scene: Scene, state: State, number: int, attempt: Attempt, key: str
-) -> Iterator[Move]:
+def _begins(scene: Scene, state: State, number: int, attempt: Attempt, key: str) -> Iterator[Move]:
     quoted = logs.fold(attempt.quote).last
     acts = _replayed(scene, attempt)
     intended = [*acts, Act("effect.intended", attempt.epoch, (key,))]
@@ -280,9 +285,7 @@ def _nothing_under_way(state: State, number: int, key: str) -> bool:
     return True
 
 
-def _calls(
-    scene: Scene, state: State, number: int, attempt: Attempt, key: str
-) -> Iterator[Move]:
+def _calls(scene: Scene, state: State, number: int, attempt: Attempt, key: str) -> Iterator[Move]:
     """Trust and cancel were looked at right before; from here on the world may act."""
     world = world_of(state, key)
     sent_key = f"{key}/{attempt.epoch}" if "epoch in the key" in scene.broken else key
@@ -316,4 +319,7 @@ def _resolves(
             Act("effect.unknown", attempt.epoch, (key,)),
             Act("lease.released", 0, ("review",)),
         ]
-        yield f"{attempt.token}: asks a person", send(state, number, _letting_go(scene, attempt, acts))
+        yield (
+            f"{attempt.token}: asks a person",
+            send(state, number, _letting_go(scene, attempt, acts)),
+        )

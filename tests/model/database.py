@@ -70,6 +70,22 @@ class Request(NamedTuple):
     number: int = 0
 
 
+_requests: list[Request] = []
+_request_numbers: dict[Request, int] = {}
+
+
+def numbered(request: Request) -> int:
+    """Frozen requests stand once in a table; a state carries the number (as with logs)."""
+    number = _request_numbers.setdefault(request, len(_requests))
+    if number == len(_requests):
+        _requests.append(request)
+    return number
+
+
+def request_of(number: int) -> Request:
+    return _requests[number]
+
+
 class Open(NamedTuple):
     """A transaction between its statements.
 
@@ -77,13 +93,13 @@ class Open(NamedTuple):
     in a new statement once it has the lock.
     """
 
-    request: Request
+    number: int  # of the request
     locked: bool
     seen: tuple[object, ...] = ()
 
 
 class Reply(NamedTuple):
-    word: str  # written, lost, granted, nothing, busy, fresh, doubt, ok
+    word: str  # written, lost, over, granted, nothing, busy, fresh, doubt, ok
     log: int = -1  # up to the last event of the sender, when something of his stands
     task: int = -1
 
@@ -124,7 +140,7 @@ def _place_is_free(log: int, entry: Event, broken: Broken) -> bool:
     return all(event.seq != entry.seq for event in logs.events(log))
 
 
-# -- a group of entries and what follows from it ---------------------------------------------------
+# -- a group of entries and what follows from it -------------------------------------------------
 
 
 def write(
@@ -214,21 +230,25 @@ def _effect_row(db: Database, number: int, kind: str, about: tuple[object, ...])
     return db.with_effect(key, row)
 
 
-# -- claims ----------------------------------------------------------------------------------------
+# -- claims --------------------------------------------------------------------------------------
 
 
 def claim(db: Database, request: Request, broken: Broken) -> tuple[Database, Reply]:
-    """A ready task, or the grant that this very call has been given before. Skips what is locked."""
+    """A ready task, or the grant that this very call has had before. Skips what is locked."""
     task = db.tasks[request.task]
     fold = logs.fold(task.log)
     if task.lease is not None and _given_before(fold.owner, request.by, broken):
         return db, Reply("granted", _upto(task.log, fold.grant), request.task)
     if task.state != "ready" or task.lock:
         return db, Reply("nothing")
-    token = () if "claim without token" in broken else (request.by,)
+    token = request.by
+    if "claim without token" in broken:
+        token = token.split(".")[0]  # what the body says all the same: the worker's name
     epoch = task.epoch + 1
-    group = logs.entries(fold.last, [Act("lease.granted", epoch, (epoch, *token))], request.by)
-    db, _ = write(db, request.task, group, 0, request.by, broken)
+    group = logs.entries(fold.last, [Act("lease.granted", epoch, (epoch, token))], request.by)
+    db, reply = write(db, request.task, group, 0, request.by, broken)
+    if reply.word != "written":
+        return db, Reply("nothing")
     return db, Reply("granted", db.tasks[request.task].log, request.task)
 
 
@@ -244,17 +264,17 @@ def _upto(log: int, mark: int) -> int:
     return found
 
 
-# -- transactions of several statements --------------------------------------------------------------
+# -- transactions of several statements ----------------------------------------------------------
 
 
 def opened(db: Database, request: Request, broken: Broken) -> tuple[Database, Open]:
     """The first statement begins: it sees what is committed now, then asks for its lock."""
     seen = _seen(db, request, broken)
     if _takes_no_lock(request, broken):
-        return db, Open(request, True, seen)
+        return db, Open(numbered(request), True, seen)
     if can_lock(db, request):
-        return locked(db, request), Open(request, True, seen)
-    return db, Open(request, False, seen)
+        return locked(db, request), Open(numbered(request), True, seen)
+    return db, Open(numbered(request), False, seen)
 
 
 def _takes_no_lock(request: Request, broken: Broken) -> bool:
@@ -293,7 +313,7 @@ def _with_locks(db: Database, request: Request, lock: str) -> Database:
 
 def committed(db: Database, tx: Open, broken: Broken) -> tuple[Database, Reply]:
     """The statements after the lock, and the commit."""
-    request = tx.request
+    request = request_of(tx.number)
     if not _takes_no_lock(request, broken):
         db = _with_locks(db, request, "")
     if request.verb == "let go":
@@ -306,7 +326,7 @@ def committed(db: Database, tx: Open, broken: Broken) -> tuple[Database, Reply]:
 
 
 def _let_go(db: Database, tx: Open, broken: Broken) -> tuple[Database, Reply]:
-    request = tx.request
+    request = request_of(tx.number)
     task = db.tasks[request.task]
     cancel = task.cancel
     if "cancel looked up in the same statement" in broken:
@@ -338,14 +358,12 @@ def _wait_by_what_was_seen(
 
 def _begin(db: Database, tx: Open, broken: Broken) -> tuple[Database, Reply]:
     """Fresh, done, busy or in doubt: decided under the lock of the key's row."""
-    request = tx.request
+    request = request_of(tx.number)
     task = db.tasks[request.task]
     mine = logs.upto(task.log, request.entries[-1].digest)
     row = db.effect(request.key)
     if mine is not None:
-        # Asked again. Whether it was a take-over, only the row's count of tries still knows.
-        fresh = row.tries <= 1 or "begin asked again is fresh" in broken
-        return db, Reply("fresh" if fresh else "doubt", mine)
+        return db, _begun_before(task, row, request.task, mine, broken)
     if "begin without row lock" in broken:
         seen = tx.seen[0]
         assert isinstance(seen, Effect)
@@ -360,13 +378,27 @@ def _begin(db: Database, tx: Open, broken: Broken) -> tuple[Database, Reply]:
     return after, Reply("fresh" if row.state in ("", "again") else "doubt", reply.log)
 
 
+def _begun_before(task: Task, row: Effect, number: int, mine: int, broken: Broken) -> Reply:
+    """Asked again: the intent stands, but only its row knows what it found and whether it counts.
+
+    A row that points elsewhere means that the lease is over: then the intent is on the record
+    and the call is not allowed, whatever the sender's clock says of its trust.
+    """
+    points_here = row.task == number and row.grant == logs.fold(mine).grant
+    leased = task.lease is not None and task.lease.grant == row.grant
+    if not (points_here and leased) and "begin asked again looks at the count alone" not in broken:
+        return Reply("over")
+    fresh = row.tries <= 1 or "begin asked again is fresh" in broken
+    return Reply("fresh" if fresh else "doubt", mine)
+
+
 def _held_by_another(db: Database, row: Effect, number: int) -> bool:
     lease = db.tasks[row.task].lease
     return row.task != number and lease is not None and lease.grant == row.grant
 
 
 def _signal(db: Database, tx: Open, broken: Broken) -> tuple[Database, Reply]:
-    request = tx.request
+    request = request_of(tx.number)
     task = db.tasks[request.task]
     state = str(tx.seen[0]) if "signal without lock" in broken else task.state
     if any(number == request.number for number, _ in task.signals):
@@ -389,9 +421,7 @@ def _cancel(db: Database, request: Request, broken: Broken) -> tuple[Database, R
     return write(db, request.task, group, epoch, request.by, broken)
 
 
-def ending(
-    task: Task, first: list[str], final: str, by: str, broken: Broken
-) -> tuple[Event, ...]:
+def ending(task: Task, first: list[str], final: str, by: str, broken: Broken) -> tuple[Event, ...]:
     """What one who is not the owner writes to end a task: every open intent is shown first."""
     fold = logs.fold(task.log)
     shown = () if "no unknown before final" in broken else fold.open_intents()
@@ -412,7 +442,5 @@ def observe(db: Database, key: str) -> Database:
 
 def settle(db: Database, number: int, key: str, verdict: str, by: str, broken: Broken) -> Database:
     task = db.tasks[number]
-    group = logs.entries(
-        logs.fold(task.log).last, [Act("effect.settled", 0, (key, verdict))], by
-    )
+    group = logs.entries(logs.fold(task.log).last, [Act("effect.settled", 0, (key, verdict))], by)
     return write(db, number, group, 0, by, broken)[0]

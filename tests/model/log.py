@@ -18,7 +18,11 @@ SHOWN = "every intent without outcome is shown unknown before a final event"
 CONSUMED_ONCE = "a signal is consumed once"
 REPLAYED_FIRST = "replay comes before the first new act"
 
-FINAL_KINDS = {"task.succeeded": "succeeded", "task.failed": "failed", "task.cancelled": "cancelled"}
+FINAL_KINDS = {
+    "task.succeeded": "succeeded",
+    "task.failed": "failed",
+    "task.cancelled": "cancelled",
+}
 FINALS = frozenset(FINAL_KINDS.values())
 NOBODYS = frozenset(
     ["task.submitted", "lease.granted", "lease.expired", "lease.revoked", "effect.settled"]
@@ -72,7 +76,9 @@ _folds: list[Fold] = []
 _uptos: dict[tuple[int, int], int | None] = {}
 
 
-def digest(quotes: int, seq: int, holder: int, kind: str, about: tuple[object, ...], at: int) -> int:
+def digest(
+    quotes: int, seq: int, holder: int, kind: str, about: tuple[object, ...], at: int
+) -> int:
     """A perfect hash: two digests are equal only if everything before them is."""
     return _digests.setdefault((quotes, seq, holder, kind, about, at), len(_digests) + 1)
 
@@ -107,9 +113,7 @@ def longer(log: int, event: Event) -> int:
     return _number(log, event, (*_logs[log], event), lambda: _fold(_folds[log], event))
 
 
-def _number(
-    log: int, event: Event, whole: tuple[Event, ...], meaning: Callable[[], Fold]
-) -> int:
+def _number(log: int, event: Event, whole: tuple[Event, ...], meaning: Callable[[], Fold]) -> int:
     number = _numbers.get((log, event))
     if number is None:
         number = len(_logs)
@@ -158,8 +162,10 @@ def _fold(before: Fold, event: Event) -> Fold:
 
 
 def _broken_by(before: Fold, event: Event) -> str | None:
-    if event.kind not in NOBODYS and event.by.startswith("worker") and (
-        before.state != "running" or event.by != before.owner
+    if (
+        event.kind not in NOBODYS
+        and event.by.startswith("worker")
+        and (before.state != "running" or event.by != before.owner)
     ):
         return FENCED
     if event.seq != before.last.seq + 1 or event.quotes != before.last.digest:

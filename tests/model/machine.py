@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cache
 from typing import NamedTuple
 
 from tests.model import log as logs
@@ -22,8 +23,10 @@ from tests.model.database import (
     claim,
     committed,
     locked,
+    numbered,
     observe,
     opened,
+    request_of,
     write,
 )
 
@@ -32,7 +35,6 @@ TOLD_THE_TRUTH = "nobody is told 'lost' whose write stands"
 CALLED_IN_TRUST = "no call is begun after trust is gone or a cancel was heard"
 REAPED_LAPSED = "only a lapsed lease is declared dead"
 RECEIPT_WINS = "a person's 'not applied' never overrides an observed 'applied'"
-ONE_ATTEMPT = "one grant has one attempt"
 
 TRANSACTIONS = frozenset(["let go", "begin", "signal", "cancel"])
 
@@ -64,7 +66,7 @@ class Attempt(NamedTuple):
     phase: str = "asking"  # asking, acting, call, calling, called, doubt, probe, gone
     trust: bool = True
     cancel_heard: bool = False
-    sent: Request | None = None
+    sent: int = -1  # the number of a request without an answer
     silent: bool = False  # the answer to what was sent is lost: send it again
 
 
@@ -94,7 +96,7 @@ class State(NamedTuple):
     reapers: tuple[Reaper, ...]
     left: Left
     open: frozenset[Open] = frozenset()
-    flight: frozenset[tuple[Request, int]] = frozenset()  # the number tells copies apart
+    flight: frozenset[tuple[int, int]] = frozenset()  # requests; which copy
     world: tuple[tuple[str, World], ...] = ()
     standby: Database | None = None
     wrong: str | None = None
@@ -107,12 +109,13 @@ Move = tuple[str, State]
 class Scene:
     """Who plays, what the agent does, how often each fault may strike, which rules are out."""
 
-    scripts: tuple[tuple[str, ...], ...] = (("step", "end"),)
+    scripts: tuple[tuple[str, ...], ...]  # a task, its acts
+    on_unknown: str = "retry"  # retry, probe, ask
     workers: int = 2
     reapers: int = 1
-    on_unknown: str = "retry"  # retry, probe, ask
     resumes_max: int = 9
     left: Left = field(default_factory=Left)
+    prompt: bool = False  # a request arrives with the move that sends it: fewer ways to pause
     broken: Broken = frozenset()
 
     def first_state(self) -> State:
@@ -162,8 +165,13 @@ def with_world(state: State, key: str, world: World) -> State:
 def send(state: State, number: int, request: Request) -> State:
     attempt = state.workers[number].attempt
     assert attempt is not None
-    state = with_attempt(state, number, attempt._replace(sent=request, silent=False))
-    return state._replace(flight=state.flight | {(request, 0)})
+    sent = numbered(request)
+    state = with_attempt(state, number, attempt._replace(sent=sent, silent=False))
+    return in_flight(state, sent)
+
+
+def in_flight(state: State, sent: int, copy: int = 0) -> State:
+    return state._replace(flight=state.flight | {(sent, copy)})
 
 
 # -- the network -----------------------------------------------------------------------------------
@@ -171,10 +179,10 @@ def send(state: State, number: int, request: Request) -> State:
 
 def deliveries(scene: Scene, state: State) -> Iterator[Move]:
     """A request arrives; now, late, or after another copy of itself."""
-    for request, copy in state.flight:
-        arrived = state._replace(flight=state.flight - {(request, copy)})
-        late = " (a late copy)" if copy else ""
-        label = f"{request.by}: {told(request)} arrives{late}"
+    for sent, copy in sorted(state.flight):
+        request = request_of(sent)
+        arrived = state._replace(flight=state.flight - {(sent, copy)})
+        label = f"{told(sent)} arrives{' (a late copy)' if copy else ''}"
         if request.verb in TRANSACTIONS:
             db, tx = opened(state.db, request, scene.broken)
             waits = "" if tx.locked else ", waits for the lock"
@@ -182,7 +190,7 @@ def deliveries(scene: Scene, state: State) -> Iterator[Move]:
                 yield label + waits, arrived._replace(db=db, open=state.open | {tx})
         else:
             db, reply = _at_once(state.db, request, scene.broken)
-            yield from replied(scene, arrived._replace(db=db), request, reply, label)
+            yield from replied(scene, arrived._replace(db=db), sent, reply, label)
 
 
 def _at_once(db: Database, request: Request, broken: Broken) -> tuple[Database, Reply]:
@@ -195,28 +203,26 @@ def _at_once(db: Database, request: Request, broken: Broken) -> tuple[Database, 
 
 def transactions(scene: Scene, state: State) -> Iterator[Move]:
     """An open transaction gets its lock, or commits."""
-    for tx in state.open:
-        request = tx.request
+    for tx in sorted(state.open):
+        request = request_of(tx.number)
         others = state.open - {tx}
         if not tx.locked:
             if can_lock(state.db, request):
                 held = state._replace(
                     db=locked(state.db, request), open=others | {tx._replace(locked=True)}
                 )
-                yield f"{request.by}: {told(request)} gets its lock", held
+                yield f"{told(tx.number)} gets its lock", held
             continue
         db, reply = committed(state.db, tx, scene.broken)
-        label = f"{request.by}: {told(request)} commits"
-        yield from replied(scene, state._replace(db=db, open=others), request, reply, label)
+        label = f"{told(tx.number)} commits"
+        yield from replied(scene, state._replace(db=db, open=others), tx.number, reply, label)
 
 
-def replied(
-    scene: Scene, state: State, request: Request, reply: Reply, label: str
-) -> Iterator[Move]:
+def replied(scene: Scene, state: State, sent: int, reply: Reply, label: str) -> Iterator[Move]:
     """The sender hears the answer, if he still waits for it; or the answer is lost."""
-    number = waiting_for(state, request)
+    number = waiting_for(state, sent)
     told_so = f"{label}: {reply.word}"
-    state = _judged(state, request, reply)
+    state = _judged(state, request_of(sent), reply)
     if number is None:
         yield told_so, state
         return
@@ -228,9 +234,9 @@ def replied(
         yield told_so + ", the answer is lost", spend(silent, "lost")
 
 
-def waiting_for(state: State, request: Request) -> int | None:
+def waiting_for(state: State, sent: int) -> int | None:
     for number, worker in enumerate(state.workers):
-        if worker.attempt is not None and worker.attempt.sent == request:
+        if worker.attempt is not None and worker.attempt.sent == sent:
             return number
     return None
 
@@ -240,7 +246,8 @@ def _judged(state: State, request: Request, reply: Reply) -> State:
         return state
     place = request.entries[0].seq
     for event in logs.events(state.db.tasks[request.task].log):
-        if event.seq == place and event.by == request.by:
+        mine = event.by == request.by and event.kind != "lease.granted"
+        if event.seq == place and mine:
             return state._replace(wrong=TOLD_THE_TRUTH)
     return state
 
@@ -249,9 +256,8 @@ def heard(scene: Scene, state: State, number: int, reply: Reply) -> State:
     """What an attempt makes of an answer: its quote moves on, or it is over."""
     attempt = state.workers[number].attempt
     assert attempt is not None
-    assert attempt.sent is not None
-    sent = attempt.sent
-    attempt = attempt._replace(sent=None, silent=False)
+    sent = request_of(attempt.sent)
+    attempt = attempt._replace(sent=-1, silent=False)
     if reply.word == "granted":
         fold = logs.fold(reply.log)
         return with_attempt(
@@ -261,9 +267,11 @@ def heard(scene: Scene, state: State, number: int, reply: Reply) -> State:
         return with_worker(state, number, state.workers[number]._replace(attempt=None))
     if reply.word == "busy":
         return with_attempt(state, number, attempt)
-    if reply.word == "lost":
+    if reply.word in ("lost", "over"):
         return _lost(scene, state, number, attempt, sent)
     phase = _phase_after(reply, attempt.phase)
+    if phase == "gone" and not state.left.notes:
+        return without_attempt(state, number)
     return with_attempt(state, number, attempt._replace(quote=reply.log, phase=phase))
 
 
@@ -283,14 +291,15 @@ def _lost(scene: Scene, state: State, number: int, attempt: Attempt, sent: Reque
     state = without_attempt(state, number)
     if sent.entries and sent.entries[-1].kind == "effect.applied":
         known = Request("observe", sent.by, sent.task, key=str(sent.entries[-1].about[0]))
-        state = state._replace(flight=state.flight | {(known, 0)})
+        return in_flight(state, numbered(known))
     return state
 
 
-def told(request: Request) -> str:
+@cache
+def told(sent: int) -> str:
     """A request in words, for the trace."""
-    kinds = [entry.kind for entry in request.entries]
-    what = " + ".join(kinds) if kinds else ""
-    at = f" {request.entries[0].seq}" if kinds else ""
+    request = request_of(sent)
+    kinds = " + ".join(entry.kind for entry in request.entries)
+    place = f" {kinds} at {request.entries[0].seq}" if kinds else ""
     key = f" of {request.key}" if request.key else ""
-    return f"{request.verb}{' ' if what else ''}{what}{at}{key} on task {request.task}"
+    return f"{request.by}: {request.verb}{place}{key}, task {request.task},"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tests.model import log as logs
-from tests.model.database import Database, Effect, Request, Task, ending, settle, write
+from tests.model.database import Database, Effect, Request, Task, ending, numbered, settle, write
 from tests.model.machine import (
     REAPED_LAPSED,
     RECEIPT_WINS,
@@ -13,6 +13,7 @@ from tests.model.machine import (
     Reaper,
     Scene,
     State,
+    in_flight,
     spend,
     with_attempt,
     with_world,
@@ -32,16 +33,22 @@ def other_moves(scene: Scene, state: State) -> Iterator[Move]:
     yield from _failover(state)
 
 
-# -- the reaper --------------------------------------------------------------------------------------
+# -- the reaper ----------------------------------------------------------------------------------
 
 
 def _reaper(scene: Scene, state: State, number: int, reaper: Reaper) -> Iterator[Move]:
     """Lists what has lapsed; locks one and looks again; declares it dead. Three moves."""
     if reaper.stage == "":
+        if Reaper() in state.reapers[:number]:
+            return  # two idle reapers are alike
         for place, task in enumerate(state.db.tasks):
             if task.lease is not None and task.lease.lapsed:
                 listed = Reaper("listed", place, task.lease.grant)
-                yield f"reaper {number}: lists task {place}", _with_reaper(state, number, listed)
+                if len(state.reapers) > 1:
+                    told = f"reaper {number}: lists task {place}"
+                    yield told, _with_reaper(state, number, listed)
+                elif not task.lock:  # alone, its list is fresh: one move less
+                    yield from _reaper_locks(scene, state, number, listed)
     elif reaper.stage == "listed":
         yield from _reaper_locks(scene, state, number, reaper)
     else:
@@ -96,15 +103,16 @@ def _time(state: State, number: int, task: Task) -> Iterator[Move]:
         if not alive or state.left.lapses:
             lapsed = task._replace(lease=task.lease._replace(lapsed=True))
             after = state._replace(db=state.db.with_task(number, lapsed))
-            yield f"time: the lease of task {number} lapses", (
-                spend(after, "lapses") if alive else after
+            yield (
+                f"time: the lease of task {number} lapses",
+                (spend(after, "lapses") if alive else after),
             )
     if task.state == "waiting" and state.left.timers and not task.lock:
         woken = state._replace(db=state.db.with_task(number, task._replace(state="ready")))
         yield f"time: the timer of task {number} fires", spend(woken, "timers")
 
 
-# -- people --------------------------------------------------------------------------------------------
+# -- people --------------------------------------------------------------------------------------
 
 
 def _operator(scene: Scene, state: State, number: int, task: Task) -> Iterator[Move]:
@@ -116,7 +124,7 @@ def _operator(scene: Scene, state: State, number: int, task: Task) -> Iterator[M
 
 
 def _person(scene: Scene, state: State, number: int, task: Task) -> Iterator[Move]:
-    """Settles a doubt with a receipt, or orders a new try; the reaper ends it for an observation."""
+    """Settles a doubt with a receipt, or orders a new try (the reaper, for an observation)."""
     if task.state != "review" or task.lock:
         return
     for key, row in state.db.effects:
@@ -133,9 +141,7 @@ def _person(scene: Scene, state: State, number: int, task: Task) -> Iterator[Mov
             yield _settles(scene, state, number, key, row, verdict)
 
 
-def _settles(
-    scene: Scene, state: State, number: int, key: str, row: Effect, verdict: str
-) -> Move:
+def _settles(scene: Scene, state: State, number: int, key: str, row: Effect, verdict: str) -> Move:
     db = settle(state.db, number, key, verdict, "person", scene.broken)
     after = state._replace(db=db)
     if verdict == "again" and row.observed:
@@ -148,15 +154,15 @@ def _clients(scene: Scene, state: State) -> Iterator[Move]:
         asked = getattr(scene.left, verb + "s") - counter
         if counter:
             request = Request(verb, f"client of {verb} {asked}", 0, number=asked)
-            sent = state._replace(flight=state.flight | {(request, 0)})
-            yield f"client: sends {verb} {asked}", spend(sent, verb + "s")
+            sent = spend(in_flight(state, numbered(request)), verb + "s")
+            yield f"client: sends {verb} {asked}", sent
         if asked and state.left.late:
             request = Request(verb, f"client of {verb} {asked - 1}", 0, number=asked - 1)
-            sent = state._replace(flight=state.flight | {(request, 1)})
-            yield f"client: sends {verb} {asked - 1} again", spend(sent, "late")
+            sent = spend(in_flight(state, numbered(request), copy=1), "late")
+            yield f"client: sends {verb} {asked - 1} again", sent
 
 
-# -- the world -----------------------------------------------------------------------------------------
+# -- the world -----------------------------------------------------------------------------------
 
 
 def _world(scene: Scene, state: State) -> Iterator[Move]:
@@ -191,7 +197,7 @@ def _called(state: State, caller: str, key: str, phase: str) -> State:
     return state
 
 
-# -- the database fails over ----------------------------------------------------------------------------
+# -- the database fails over ---------------------------------------------------------------------
 
 
 def _failover(state: State) -> Iterator[Move]:
@@ -209,9 +215,9 @@ def _failover(state: State) -> Iterator[Move]:
     )
     for number, worker in enumerate(state.workers):
         attempt = worker.attempt
-        if attempt is not None and attempt.sent is not None:
-            if (attempt.sent, 0) not in state.flight:
-                after = with_attempt(after, number, attempt._replace(silent=True))
+        waits = attempt is not None and attempt.sent >= 0
+        if attempt is not None and waits and (attempt.sent, 0) not in state.flight:
+            after = with_attempt(after, number, attempt._replace(silent=True))
     yield "failover: the standby is the database now", spend(after, "failovers")
 
 

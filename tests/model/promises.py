@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.model import log as logs
 from tests.model.database import Effect, Task
-from tests.model.machine import ONE_ATTEMPT, Scene, State
+from tests.model.machine import Scene, State
 
 LEASED = "running if and only if leased"
 FOLDED = "task, lease and effect rows are the fold of the log"
@@ -84,7 +84,6 @@ def _orders(state: State, key: str) -> int:
 
 def _attempts(scene: Scene, state: State) -> str | None:
     writers = [0] * len(state.db.tasks)
-    grants = set()
     acting: dict[str, int] = {}
     for worker in state.workers:
         attempt = worker.attempt
@@ -96,9 +95,6 @@ def _attempts(scene: Scene, state: State) -> str | None:
             logs.upto(task.log, quoted.last.digest) is None
         ):
             return KEPT
-        if quoted.grant in grants:
-            return ONE_ATTEMPT
-        grants.add(quoted.grant)
         head = logs.fold(task.log).last
         if head.digest == quoted.last.digest and head.holder == attempt.epoch:
             writers[attempt.task] += 1

@@ -6,6 +6,7 @@ import time
 from array import array
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Generic, TypeVar
 
 S = TypeVar("S", bound=Hashable)
@@ -127,7 +128,7 @@ class _Walk(Generic[S]):
             path.append(self.parent[path[-1]])
         path.reverse()
         trace = []
-        for here, there in zip(path, path[1:], strict=False):
+        for here, there in pairwise(path):
             target = self.states[there]
             trace.append(next(t for t, state in self._moves(self.states[here]) if state == target))
         return Violation(promise, tuple(trace))
