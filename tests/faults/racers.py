@@ -1,4 +1,4 @@
-"""What both races are run with: owners that sign what they write, threads, notes of what was heard."""
+"""What both races are run with: owners that sign what they write, and notes of what they hear."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from ..core.errors import BrokenChain
 from ..core.ledger import fold_effects
 from ..core.lifecycle import fold
 from ..core.model import Effect, Event, Lease, Task
-from .database import Database
+from .database import Database, LockedOut
 from .verbs import Finding
 from .writing import effect_of, event_of, lease_of, task_of
 
@@ -22,11 +22,19 @@ OFF_THE_LOG = frozenset({"cancel_by", "cancel_why", "cancel_ms"})
 def checkup(database: Database, tasks: int) -> Iterator[Finding]:
     """One finding a check; `tasks`: how many of the newest are folded and compared."""
     yield from _durability(database)
+    # Before what needs a lock: who holds it must be known then.
+    yield _locks(database)
     yield _leases(database)
-    yield from _logs(database, tasks)
+    try:
+        yield from _logs(database, tasks)
+    except LockedOut as error:
+        yield Finding("log", "warn", f"not compared to the end: {error}")
+
+
+def _locks(database: Database) -> Finding:
     blockers = database.blockers()
-    said = "; ".join(f"pid {pid}: {what}" for pid, what in blockers)
-    yield Finding("locks", "warn" if blockers else "ok", said or "nobody waits for a lock")
+    said = "; ".join(f"pid {pid} ({what})" for pid, what in blockers)
+    return Finding("locks", "warn" if blockers else "ok", said or "nobody waits for a lock")
 
 
 def _durability(database: Database) -> Iterator[Finding]:
@@ -64,7 +72,7 @@ def _logs(database: Database, limit: int) -> Iterator[Finding]:
 
 def differences(database: Database, task_id: str) -> list[str]:
     """How the rows of one task differ from the fold of its log."""
-    with database.transaction() as session:
+    with database.transaction(lock_timeout_ms=limits.LOCK_TIMEOUT_MS) as session:
         found = session.run("lock_task", task_id=task_id)
         if not found:
             return []

@@ -120,9 +120,7 @@ class TaskVerbs(Verbs):
     def cancel(self, task_id: str, order: Order, *, force: bool = False) -> CancelAnswer:
         _check_order(order)
         task_id = self.get(task_id).id
-        return self._past_the_frozen(
-            "cancel", task_id, lambda: self._cancel(task_id, order, force)
-        )
+        return self._past_the_frozen("cancel", task_id, lambda: self._cancel(task_id, order, force))
 
     def _cancel(self, task_id: str, order: Order, force: bool) -> CancelAnswer:
         with self.database.transaction(lock_timeout_ms=limits.LOCK_TIMEOUT_MS) as session:
