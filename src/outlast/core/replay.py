@@ -8,7 +8,7 @@ two lives. Events are learned one after the other, from the last checkpoint on.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -144,6 +144,7 @@ class Memory:
     _records: dict[str, dict[int, Record]] = field(default_factory=dict)
     _by_idempotency_key: dict[str, Record] = field(default_factory=dict)
     _used: set[str] = field(default_factory=set)
+    _indexes: dict[str, dict[str, list[int]]] = field(default_factory=dict)
     _taken: dict[str, dict[int, int]] = field(default_factory=dict)
     _failed_attempt: list[str] = field(default_factory=list)
 
@@ -180,15 +181,42 @@ class Memory:
         """
         own = self._number(name)
         numbered = self._records.get(name, {})
-        for number in sorted(numbered, key=lambda each: each != own):
-            if self._free(numbered[number]) and _fits(numbered[number], kind, arguments, key):
-                if number != own:
-                    self._taken.setdefault(name, {})[number] = own
-                return self._answer(numbered[number], fits=True, first=own == 1)
+        number = self._fitting(name, own, kind, arguments, key)
+        if number is not None:
+            if number != own:
+                self._taken.setdefault(name, {})[number] = own
+            return self._answer(numbered[number], fits=True, first=own == 1)
         record = numbered.get(own)
         if record is None:
             return Call(key_of(name, own), None, fits=True, first=own == 1)
         return self._answer(record, fits=False, first=own == 1 and record.kind == kind)
+
+    def _fitting(self, name: str, own: int, kind: Kind, arguments: str, key: str) -> int | None:
+        """The number of an unused record that is of this very call: its own, or the lowest."""
+        numbered = self._records.get(name, {})
+        for number in self._candidates(name, own, kind, arguments):
+            record = numbered[number]
+            if record.key not in self._used and _fits(record, kind, arguments, key):
+                return number
+        return None
+
+    def _candidates(self, name: str, own: int, kind: Kind, arguments: str) -> Iterator[int]:
+        if own in self._records.get(name, {}):
+            yield own
+        if kind != "wait":
+            yield from self._same(name, arguments)
+
+    def _same(self, name: str, arguments: str) -> Iterator[int]:
+        """Numbers with these arguments, from the lowest; those used up are taken away for good."""
+        index = self._indexes.get(name)
+        if index is None:
+            index = self._indexes[name] = {}
+            for number, record in sorted(self._records.get(name, {}).items(), reverse=True):
+                index.setdefault(record.arguments, []).append(number)
+        numbers = index.get(arguments, [])
+        while numbers and self._records[name][numbers[-1]].key in self._used:
+            numbers.pop()
+        return reversed(numbers)
 
     def unused(self) -> list[str]:
         """Keys on record that the agent has not asked for in this life."""
@@ -204,9 +232,6 @@ class Memory:
         while number in taken:
             number = taken[number]
         return number
-
-    def _free(self, record: Record) -> bool:
-        return record.key not in self._used
 
     def _answer(self, record: Record, *, fits: bool, first: bool) -> Call:
         self._used.add(record.key)
