@@ -109,8 +109,8 @@ LARGE: dict[str, Scene] = {
 SMALL_TIME: dict[str, Clockwork] = {
     "time": Clockwork(),
     "time: reaper crashes": Clockwork(reaper_forgets=True),
-    "time: claim asked again": Clockwork(asks_again=1, grants=1),
-    "time: outage": Clockwork(outages=1, grants=1),
+    "time: claim asked again": Clockwork(workers=1, asks_again=1, grants=1),
+    "time: outage": Clockwork(workers=1, outages=1, grants=1),
 }
 
 LARGE_TIME: dict[str, Clockwork] = {

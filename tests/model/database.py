@@ -424,7 +424,8 @@ def _cancel(db: Database, request: Request, broken: Broken) -> tuple[Database, R
 def ending(task: Task, first: list[str], final: str, by: str, broken: Broken) -> tuple[Event, ...]:
     """What one who is not the owner writes to end a task: every open intent is shown first."""
     fold = logs.fold(task.log)
-    shown = () if "no unknown before final" in broken else fold.open_intents()
+    hidden = not final or "no unknown before final" in broken
+    shown = () if hidden else fold.open_intents()
     acts = [Act(kind, 0, (by,)) for kind in first]
     acts += [Act("effect.unknown", 0, (key,)) for key in shown]
     if final:
