@@ -167,6 +167,8 @@ select {task}
  limit :limit
 
 -- name: find_tasks
+-- A plain comparison, so that a page begins where the last one ended and not at the newest task
+-- again; ids are hexadecimal, 'z' is above them in every collation.
 select {task}
   from outlast.tasks
  where (:any_state = 1 or state in (select key from json_each(:states)))
@@ -175,7 +177,7 @@ select {task}
    and (cast(:key as text) is null or key = :key)
    and (cast(:since_ms as bigint) is null or created_ms >= :since_ms)
    and (cast(:text as text) is null or lower(id || ' ' || agent || ' ' || coalesce(key, '') || ' ' || input || ' ' || labels) like :text escape '!')
-   and (cast(:after as text) is null or id < :after)
+   and id < coalesce(cast(:after as text), 'z')
  order by id desc
  limit :limit
 
