@@ -96,7 +96,7 @@ def _leases(counts: Counts, queues: list[str], elapsed_ms: int) -> list[Family]:
 
 
 def _counters(counts: Counts, queues: list[str]) -> list[Family]:
-    tools = sorted(_label_values(counts.counters, DUPLICATES, "tool") | set(counts.unknown))
+    tools = sorted(_label_values(counts.counters, DUPLICATES, "tool") | set(counts.tools))
     return [
         _counter(
             RESUMES,

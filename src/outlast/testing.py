@@ -103,18 +103,30 @@ def spec_of(agent: Callable[..., Any] | AgentSpec) -> AgentSpec:
 
 
 class Harness:
-    """A store on a file, workers of this process, and a clock that is moved by hand."""
+    """A store on a file, workers of this process, and a clock that is moved by hand.
 
-    def __init__(self, app: App, folder: Path | str | None = None, **worker_options: Any) -> None:
-        self._folder = (
-            None if folder is not None else tempfile.TemporaryDirectory(prefix="outlast-")
-        )
-        place = Path(folder if folder is not None else self._folder.name)  # type: ignore[union-attr]
+    `db`: another database, whose clock `clock` moves. `worker_options`: of every worker made here,
+    as those of `outlast.worker.worker.Worker`.
+    """
+
+    def __init__(
+        self,
+        app: App,
+        folder: Path | str | None = None,
+        *,
+        db: str | None = None,
+        clock: HandClock | None = None,
+        **worker_options: Any,
+    ) -> None:
+        self._folder: tempfile.TemporaryDirectory[str] | None = None
+        if db is None and folder is None:
+            self._folder = tempfile.TemporaryDirectory(prefix="outlast-")
+            folder = self._folder.name
         self.app = app
-        self.db = f"sqlite:{place / 'outlast.db'}"
-        self.clock = HandClock()
+        self.db = db or f"sqlite:{Path(folder or '.') / 'outlast.db'}"
+        self.clock = clock or HandClock()
         self.env = Env(self.clock, Random(7))
-        self.store = open_store(self.db, env=self.env, create=True)
+        self.store = open_store(self.db, env=self.env, create=self.db.startswith("sqlite:"))
         self.workers: list[HandWorker] = []
         self._worker_options = worker_options
 

@@ -15,7 +15,7 @@ from ..store.verbs import EffectQuery, Held, Query, Store
 from . import gate
 from .options import Session, common, pairs
 from .output import Shape, age, printable, rfc3339
-from .shapes import task_shape
+from .shapes import error_line, task_shape
 
 OPEN = ("running", "review", "waiting", "ready")
 STATES = (*OPEN, *sorted(FINAL))
@@ -219,6 +219,8 @@ def _why(held: Held) -> str:
     if task.state == "waiting":
         until = f" until {rfc3339(task.due_ms)}" if task.due_ms is not None else ""
         return f"for {task.waiting_for}{until}" if task.waiting_for else f"asleep{until}"
+    if task.state == "failed":
+        return f"{task.reason}: {error_line(task.error)}"
     return "" if task.state in ("running", "succeeded") else task.reason
 
 

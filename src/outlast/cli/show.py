@@ -20,6 +20,7 @@ from .shapes import effect_shape, error_line, json_value, observation_shape, tas
 
 MARKS = {"succeeded": "✔", "failed": "✘", "cancelled": "⊘", "review": "!"}
 STEPS_SHOWN = 20
+ON_RECORD = ("step.done", "step.failed", "checkpoint", "note", "attempt.failed")
 OWNERSHIP = ("lease.granted", "lease.released", "lease.expired", "lease.revoked")
 Shape = dict[str, Any]
 
@@ -81,7 +82,7 @@ def history(events: Any) -> tuple[list[Shape], list[Shape]]:
     steps: list[Shape] = []
     epochs: list[Shape] = []
     for event in events:
-        if event.kind in ("step.done", "step.failed", "checkpoint", "note"):
+        if event.kind in ON_RECORD:
             steps.append(_step(event))
         elif event.kind == "lease.granted":
             epochs.append(_granted(event))
@@ -92,7 +93,7 @@ def history(events: Any) -> tuple[list[Shape], list[Shape]]:
 
 def _step(event: Event) -> Shape:
     body = body_of(event)
-    if event.kind == "step.failed":
+    if event.kind in ("step.failed", "attempt.failed"):
         value = body.get("error")
     else:
         value = body.get("result", body.get("state", body.get("text")))

@@ -150,7 +150,9 @@ def _wait(session: Session, task: Task) -> int:
 def _ending(shape: dict[str, Any]) -> str:
     if shape["state"] == "succeeded":
         return json_block(shape["result"])
-    return f"{shape['state']} ({shape['reason']})"
+    error = shape["error"]
+    said = f": {error['type']}: {error['message']}" if isinstance(error, dict) else ""
+    return f"{shape['state']} ({shape['reason']}){said}"
 
 
 def _exit_code(task: Task) -> int:

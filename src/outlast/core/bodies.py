@@ -17,7 +17,7 @@ from .model import Entry, Event, Offer
 Json = Any
 
 
-class Body(msgspec.Struct, frozen=True):
+class Body(msgspec.Struct):
     """Fields beyond these are kept and mean nothing to the store."""
 
 

@@ -113,7 +113,7 @@ def json_text(value: Any) -> str | None:
 
 
 class Payload(msgspec.Struct, frozen=True):
-    """The parts of a body that are an agent's, byte for byte: no number is read and written anew."""
+    """The parts of a body that are an agent's, byte for byte: no number is written anew."""
 
     input: msgspec.Raw = msgspec.Raw(b"null")
     result: msgspec.Raw = msgspec.Raw(b"null")

@@ -77,12 +77,13 @@ class UpkeepVerbs(Verbs):
     @patient
     def counts(self) -> Counts:
         with self.database.transaction() as session:
-            tasks, leases, workers, unknown, totals, clock = session.send(
+            tasks, leases, workers, unknown, tools, totals, clock = session.send(
                 [
                     ("count_tasks", {}),
                     ("measure_leases", {}),
                     ("count_workers", {}),
                     ("count_unknown", {}),
+                    ("known_tools", {}),
                     ("sum_counters", {}),
                     ("read_clock", {}),
                 ]
@@ -105,6 +106,7 @@ class UpkeepVerbs(Verbs):
             loop_blocked_ms=max((row["loop_blocked_ms"] for row in living), default=0),
             unknown={row["tool"]: row["count"] for row in unknown},
             unknown_ms=max((now_ms - row["since_ms"] for row in unknown), default=0),
+            tools=sorted(row["tool"] for row in tools),
             counters=[Counter(**row) for row in totals],
         )
 

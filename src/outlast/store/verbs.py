@@ -223,6 +223,7 @@ class Counts(msgspec.Struct, frozen=True):
     `tasks`: {queue: {state: n}}. `lease_ms`: {queue: ms left on the lease that ends soonest}.
     `beat_ms`, `progress_ms`: {queue: longest silence in ms}. `ttl_ms`: {queue: longest TTL}.
     `workers`: {state: n}. `unknown`: {tool: effects unknown}; `unknown_ms`: age of the oldest.
+    `tools`: all that the ledger knows.
     `counters`: summed over workers. `worker_queues`: {queue: workers active on it}.
     """
 
@@ -237,6 +238,7 @@ class Counts(msgspec.Struct, frozen=True):
     loop_blocked_ms: int
     unknown: Mapping[str, int]
     unknown_ms: int
+    tools: Sequence[str]
     counters: Sequence[Counter]
 
 

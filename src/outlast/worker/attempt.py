@@ -87,11 +87,14 @@ class Attempt:
             await self._give_back_unstarted()
             return
         tell("attempt.started", {**facts, "reason": self.holding.grant.reason})
-        outcome = decided(await self._live(), self.holding.stop)
+        outcome = self._decided(await self._live())
         await self._end_everything(outcome)
         self._concluding = True
-        await self._conclude(decided(outcome, self.holding.stop))
-        tell("attempt.ended", {**facts, "outcome": _word(decided(outcome, self.holding.stop))})
+        await self._conclude(self._decided(outcome))
+        tell("attempt.ended", {**facts, "outcome": _word(self._decided(outcome))})
+
+    def _decided(self, outcome: Outcome) -> Outcome:
+        return decided(outcome, self.holding.stop, told=self._told)
 
     def facts(self) -> dict[str, Any]:
         return {"task": self.task.id, "agent": self.task.agent, "epoch": self.epoch}
@@ -186,6 +189,7 @@ class Attempt:
             self.holding.order(Stop(Cause.TRUST, "the lease can no longer be trusted"))
         stop = self.holding.stop
         if stop is not None and (drain or stop.cause is not Cause.DRAIN):
+            self._told = True
             raise stop.as_error()
 
     async def write(self, *drafts: Draft) -> Written:
@@ -272,6 +276,7 @@ class Attempt:
         if stop.cause is Cause.CANCEL and self._acknowledging is None and not self.pen.closed:
             self._acknowledging = self.workplace.loop.create_task(self._acknowledge(stop))
         if self._agent is not None and not self._agent.done():
+            self._told = True
             self._agent.cancel()
 
     async def _acknowledge(self, stop: Stop) -> Stop:

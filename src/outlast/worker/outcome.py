@@ -75,14 +75,18 @@ class Review:
     tool: str = ""
 
 
-def decided(outcome: Outcome, stop: Stop | None) -> Outcome:
+def decided(outcome: Outcome, stop: Stop | None, *, told: bool = False) -> Outcome:
     """What counts where the agent ended by itself while it was told to stop.
 
     A drain loses to whatever the agent says; a cut at the deadline loses to a result, since that is
     worth keeping, but an error then says only that it was cut. All other orders prevail.
+    `told`: the order was raised into the agent's code. What it then says is what it made of the
+    order (a `finally` that raises, an `except BaseException`), and no end of its task.
     """
     if stop is None or isinstance(outcome, Stopped):
         return outcome if stop is None else Stopped(stop)
+    if told:
+        return Stopped(stop)
     if stop.cause is Cause.DRAIN:
         return outcome
     if stop.cause is Cause.DEADLINE and isinstance(outcome, Returned):

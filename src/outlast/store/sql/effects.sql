@@ -96,7 +96,14 @@ select tool, count(*) as count, min(intended_ms) as since_ms
  group by tool
 
 -- name: known_tools
-select distinct tool from outlast.effects
+-- From one to the next along the index: as many looks as there are tools, not effects.
+with recursive tools (tool) as (
+select min(tool) from outlast.effects
+ union all
+select (select min(effect.tool) from outlast.effects effect where effect.tool > tools.tool)
+  from tools
+ where tools.tool is not null)
+select tool from tools where tool is not null
 
 -- name: delete_effects
 -- A shared key outlives its task: pruned, it would let the same act happen again.

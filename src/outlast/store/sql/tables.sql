@@ -103,6 +103,7 @@ create table outlast.effects (
     doubt_ms bigint
 );
 create index effects_task on outlast.effects (task_id);
+create index effects_tool on outlast.effects (tool);
 create index effects_doubt on outlast.effects (state) where state = 'intended' or state = 'unknown';
 
 -- What came too late or was refused: one row a task, epoch, worker and kind (and key), with a count.
