@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -48,10 +47,10 @@ class Settings:
     """Where each setting's value comes from, for one process in one folder."""
 
     def __init__(
-        self, environ: Mapping[str, str] | None = None, folder: Path | None = None
+        self, environ: Mapping[str, str] | None = None, folder: str | os.PathLike[str] = ""
     ) -> None:
         self._environ = os.environ if environ is None else environ
-        self._folder = Path.cwd() if folder is None else folder
+        self._folder = folder
         self._from_file: tuple[str, Mapping[str, Any]] | None = None
 
     def look_up(self, name: str, flag: Any = None) -> tuple[Any, str]:
@@ -124,7 +123,7 @@ class Settings:
                 "one is meant; nothing was done. Unset one of them"
             )
         if path:
-            return _secret(Path(path), file_variable), file_variable
+            return _secret(path, file_variable), file_variable
         return (value, setting.variable) if value else None
 
     def _file(self) -> tuple[str, Mapping[str, Any]]:
@@ -181,39 +180,43 @@ def redacted(url: str) -> str:
     )
 
 
-def _secret(path: Path, variable: str) -> str:
+def _secret(path: str, variable: str) -> str:
     try:
-        value = path.read_text(encoding="utf-8").strip()
+        value = _read(path).decode().strip()
     except (OSError, UnicodeDecodeError) as error:
         raise BadSetting(
-            f"{variable} names {str(path)!r}, which cannot be read ({_reason(error)}); "
-            "nothing was done"
+            f"{variable} names {path!r}, which cannot be read ({_reason(error)}); nothing was done"
         ) from error
     if not value:
-        raise BadSetting(f"{variable} names {str(path)!r}, which is empty; nothing was done")
+        raise BadSetting(f"{variable} names {path!r}, which is empty; nothing was done")
     return value
 
 
-def _read_files(folder: Path) -> tuple[str, Mapping[str, Any]]:
-    own, shared = folder / "outlast.toml", folder / "pyproject.toml"
-    if own.is_file():
-        return own.name, _known(_toml(own), own.name)
+def _read_files(folder: str | os.PathLike[str]) -> tuple[str, Mapping[str, Any]]:
+    own, shared = "outlast.toml", "pyproject.toml"
+    # Not pathlib: a folder that may not be looked into has no settings, and that is no error.
+    if os.path.isfile(os.path.join(folder, own)):
+        return own, _known(_toml(folder, own), own)
+    path = os.path.join(folder, shared)
     # Most pyproject.toml are not about us, and the TOML reader costs a fifth of our start-up.
-    if shared.is_file() and b"outlast" in shared.read_bytes():
-        ours = _toml(shared).get("tool", {}).get("outlast", {})
-        return shared.name, _known(ours, f"[tool.outlast] of {shared.name}")
-    return own.name, {}
+    if os.path.isfile(path) and os.access(path, os.R_OK) and b"outlast" in _read(path):
+        ours = _toml(folder, shared).get("tool", {}).get("outlast", {})
+        return shared, _known(ours, f"[tool.outlast] of {shared}")
+    return own, {}
 
 
-def _toml(path: Path) -> dict[str, Any]:
+def _toml(folder: str | os.PathLike[str], name: str) -> dict[str, Any]:
     import tomllib
 
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        return tomllib.loads(_read(os.path.join(folder, name)).decode())
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise BadSetting(
-            f"{path.name} cannot be read ({_reason(error)}); nothing was done"
-        ) from error
+        raise BadSetting(f"{name} cannot be read ({_reason(error)}); nothing was done") from error
+
+
+def _read(path: str) -> bytes:
+    with open(path, "rb") as file:
+        return file.read()
 
 
 def _known(values: Any, where: str) -> Mapping[str, Any]:

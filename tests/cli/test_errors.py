@@ -82,15 +82,6 @@ def test_a_folder_in_the_place_of_the_file_is_a_line(bare_cli: Cli, empty_folder
         assert ran.complaint
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere; see test_processes")
-def test_a_folder_that_cannot_be_written_is_a_line(bare_cli: Cli, empty_folder: Path) -> None:
-    empty_folder.chmod(0o500)
-    ran = bare_cli("submit", "agent", "{}")
-    empty_folder.chmod(0o700)
-    assert ran.code == 69
-    assert "cannot be created" in ran.complaint
-
-
 @pytest.mark.parametrize(
     "words",
     [
