@@ -1,0 +1,1 @@
+"""Whole workers, harmed for real, and judged from outside."""
