@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import sqlite3
 import threading
 from typing import Any
 
@@ -12,6 +11,7 @@ import pytest
 import outlast
 from outlast.store.verbs import NewTask, Order
 from outlast.testing import Harness, Ran, run
+from tests.store.databases import Stores
 
 from .conftest import World
 
@@ -64,24 +64,22 @@ def test_a_tool_that_can_do_neither_is_never_called_blindly(world: World, n: int
         assert ran.result == ["mail done", "post done"]
 
 
-def test_the_intent_is_on_the_log_before_the_tool_is_called(outlast_harness: Any) -> None:
+def test_the_intent_is_on_the_log_before_the_tool_is_called(
+    outlast_harness: Any, stores: Stores
+) -> None:
     app = outlast.App()
     seen: list[str] = []
 
     @app.agent
     async def looks(ctx: outlast.Context) -> None:
-        def tool() -> None:
-            seen.append(harness.store_of_test().last(ctx.task_id, "").kind)
+        async def tool() -> None:
+            seen.extend(row["kind"] for row in stores.rows("select kind from events order by seq"))
 
         await ctx.effect("act", tool)
 
-    harness: Any = outlast_harness(app)
-    from outlast.store.open import open_store
-
-    # The tool runs on a thread of its own, and a store belongs to one thread.
-    harness.store_of_test = lambda: open_store(harness.db, env=harness.env)
+    harness: Harness = outlast_harness(app)
     harness.run(harness.submit("looks"))
-    assert seen == ["effect.intended"]
+    assert seen == ["task.submitted", "lease.granted", "effect.intended"]
 
 
 def test_the_key_is_given_to_the_tool_and_is_in_the_context_while_it_runs() -> None:
@@ -443,41 +441,38 @@ def test_what_a_zombie_knows_settles_the_doubt_of_its_heir(outlast_harness: Any)
     assert [o.kind for o in harness.store.observations(task)] != []
 
 
-def rows_of(harness: Harness, query: str) -> list[Any]:
-    """What a query finds in the store's own file."""
-    connection = sqlite3.connect(harness.db.removeprefix("sqlite:"))
-    try:
-        return connection.execute(query).fetchall()
-    finally:
-        connection.close()
-
-
-def test_a_transaction_in_the_stores_database_happens_exactly_once(outlast_harness: Any) -> None:
+def test_a_transaction_in_the_stores_database_happens_exactly_once(
+    outlast_harness: Any, stores: Stores
+) -> None:
+    table = ledger_table(stores)
     app = outlast.App()
 
-    def book(connection: Any, amount: int) -> int:
-        connection.execute("create table if not exists ledger (amount integer)")
-        connection.execute("insert into ledger values (?)", (amount,))
-        return amount * 2
+    def book(connection: Any) -> int:
+        connection.execute(f"insert into {table} values (5)")
+        return 10
 
     @app.agent
     async def books(ctx: outlast.Context) -> int:
-        first = await ctx.transaction("book", book, 5)
+        first = await ctx.transaction("book", book)
         await ctx.step("after", str, 1)
         return int(first)
 
     for n in range(1, 6):
         harness: Harness = outlast_harness(app)
+        stores.change(f"delete from {table}")
         ran = harness.run(harness.submit("books"), crash_after=n)
         assert ran.result == 10
-        assert rows_of(harness, "select amount from ledger") == [(5,)]
+        assert stores.rows(f"select amount from {table}") == [{"amount": 5}]
 
 
-def test_a_transaction_that_raises_leaves_nothing_behind(outlast_harness: Any) -> None:
+def test_a_transaction_that_raises_leaves_nothing_behind(
+    outlast_harness: Any, stores: Stores
+) -> None:
+    table = ledger_table(stores)
     app = outlast.App()
 
     def fails(connection: Any) -> None:
-        connection.execute("create table half (x integer)")
+        connection.execute(f"insert into {table} values (7)")
         raise ValueError("half way")
 
     @app.agent
@@ -491,7 +486,15 @@ def test_a_transaction_that_raises_leaves_nothing_behind(outlast_harness: Any) -
     harness: Harness = outlast_harness(app)
     ran = harness.run(harness.submit("books"))
     assert ran.result == "half way"
-    assert rows_of(harness, "select 1 from sqlite_master where name = 'half'") == []
+    assert stores.rows(f"select amount from {table}") == []
+
+
+def ledger_table(stores: Stores) -> str:
+    """A table of the user's own in the database of the store."""
+    table = "ledger" if stores.kind == "sqlite" else "public.ledger"
+    stores.change(f"create table if not exists {table} (amount bigint)")
+    stores.change(f"delete from {table}")
+    return table
 
 
 def test_the_same_submit_key_gives_the_same_task_and_no_second_act(

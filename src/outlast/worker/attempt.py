@@ -73,6 +73,7 @@ class Attempt:
         self._pauses: set[asyncio.Future[None]] = set()
         self._stirrable: set[asyncio.Future[None]] = set()
         self._replay_told = self.epoch == 1
+        self._told = False  # whether the order to stop was raised into the agent
         self.late: list[Late] = []
         self._acknowledging: asyncio.Task[Stop] | None = None
         self._concluding = False
