@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from outlast.core.clock import Env
 from outlast.core.model import Offer, Written
@@ -13,26 +15,39 @@ from outlast.store.sql_store import SqlStore
 from outlast.store.statements import load
 from outlast.store.verbs import Store
 from outlast.store.writing import event_of
-from tests.store.mutants import Mutant
 
-# How the append can lose its fence; each is an edit of that one statement.
-FENCES: dict[str, Mutant] = {
-    "place": Mutant(
+
+@dataclass(frozen=True)
+class Edit:
+    """One edit of the statement that appends; `without` says what is then no longer so."""
+
+    without: str
+    pattern: str
+    replacement: str
+
+    def of(self, text: str, events: str) -> str:
+        """The statement without that part; `events`: the table as it is called there."""
+        replacement = self.replacement.replace("outlast.events", events)
+        edited = re.sub(self.pattern, replacement, text, flags=re.S)
+        assert edited != text, f"{self.without}: there is nothing to take out"
+        return edited
+
+
+# How the append can lose its fence.
+FENCES: dict[str, Edit] = {
+    "place": Edit(
         without="whoever writes takes the place after the last event, whatever was quoted",
-        statement="append",
         pattern=r"select last\.task_id.*?(?=\s+on conflict)",
         replacement="select :task_id, max(last.seq) + 1, :holder, :kind, :body, :at_ms, :digest"
         "  from outlast.events last where last.task_id = :task_id",
     ),
-    "holder": Mutant(
+    "holder": Edit(
         without="whoever knows the last event may write, its holder or not",
-        statement="append",
         pattern=r"and last\.holder = :epoch",
         replacement="",
     ),
-    "conflict": Mutant(
+    "conflict": Edit(
         without="a place that is taken is written over",
-        statement="append",
         pattern=r"on conflict do nothing",
         replacement="on conflict (task_id, seq) do update set holder = excluded.holder,"
         " kind = excluded.kind, body = excluded.body, at_ms = excluded.at_ms,"
@@ -48,12 +63,10 @@ def open_store(url: str, broken: str = "", *, ttl_ms: int = 1_000) -> Store:
     env = Env()
     statements = None
     if broken in FENCES:
-        mutant = FENCES[broken]
-        dialect = "sqlite" if url.startswith("sqlite:") else "postgres"
-        schema = "" if dialect == "sqlite" else "outlast."
-        texts = load(dialect)
-        place = mutant.replacement.replace("outlast.", '"outlast".' if schema else "")
-        statements = Mutant(mutant.without, mutant.statement, mutant.pattern, place).applied(texts)
+        sqlite = url.startswith("sqlite:")
+        texts = load("sqlite" if sqlite else "postgres")
+        events = "events" if sqlite else '"outlast".events'
+        statements = {**texts, "append": FENCES[broken].of(texts["append"], events)}
     database, _ = open_database(url, env=env, statements=statements, ttl_ms=ttl_ms)
     return SqlStore(database, env)
 

@@ -1,0 +1,53 @@
+"""What workers of these tests do: one errand with every kind of act, and one to be cancelled."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from typing import Any
+
+import outlast
+from tests.faults.bank import BankClient
+
+app = outlast.App()
+BANK = BankClient(os.environ.get("ERRANDS_BANK", ""))
+AMOUNTS = {"deposit": 10, "pay": 32, "fee": 1}
+RESULT = {"plan": "buy", "approved": True, "paid": 43}
+
+
+@app.agent(kill_after="1s")
+async def errand(ctx: outlast.Context) -> dict[str, Any]:
+    """Plan, put money down, wait for a word, pay what is left."""
+    paid = 0
+    if ctx.restored is None:
+        plan = await ctx.step("plan", make_plan)
+        paid += await ctx.effect("deposit", pay, AMOUNTS["deposit"], on_unknown="retry")
+        await ctx.checkpoint({"plan": plan, "paid": paid})
+    else:
+        plan, paid = ctx.restored["plan"], ctx.restored["paid"]
+    approved = await ctx.wait("approval")
+    paid += await ctx.effect("pay", pay, AMOUNTS["pay"], on_unknown=look_up)
+    paid += await ctx.effect(
+        "fee", pay, AMOUNTS["fee"], key=f"{ctx.task_id}-fee", on_unknown="retry"
+    )
+    return {"plan": plan, "approved": approved, "paid": paid}
+
+
+@app.agent(kill_after="1s")
+async def dawdle(ctx: outlast.Context) -> None:
+    """It never ends by itself."""
+    await ctx.step("begin", make_plan)
+    await ctx.step("dawdle", asyncio.sleep, 600)
+
+
+def make_plan() -> str:
+    return "buy"
+
+
+def pay(amount: int, idempotency_key: str) -> int:
+    paid: int = BANK.pay(idempotency_key, amount)["amount"]
+    return paid
+
+
+def look_up(key: str) -> int | None:
+    return BANK.moved(key)
