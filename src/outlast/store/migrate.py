@@ -5,11 +5,9 @@ sql/migrations/0001.sql and so on are frozen once released; tables.sql is their 
 
 from __future__ import annotations
 
-from importlib.resources import files
-
 from ..core.errors import SchemaMismatch
 from .database import Database
-from .statements import script
+from .statements import SQL, script
 
 VERSION = 1
 
@@ -50,7 +48,7 @@ def scripts(dialect: str, schema: str, *, above: int = 0) -> list[tuple[int, str
 def _step(version: int, dialect: str, schema: str) -> str:
     text = script(f"migrations/{version:04}.sql", dialect, schema)
     own = f"migrations/{version:04}.{dialect}.sql"
-    if (files("outlast.store") / "sql" / own).is_file():
+    if (SQL / own).is_file():
         text += "\n" + script(own, dialect, schema)
     return (
         text
