@@ -126,6 +126,8 @@ class Harness:
         self.db = db or f"sqlite:{Path(folder or '.') / 'outlast.db'}"
         self.clock = clock or HandClock()
         self.env = Env(self.clock, Random(7))
+        # What stands between a worker and its store: a test may lose answers there.
+        self.through: Callable[[Store], Store] = lambda store: store
         self.store = open_store(self.db, env=self.env, create=self.db.startswith("sqlite:"))
         self.workers: list[HandWorker] = []
         self._worker_options = worker_options
@@ -329,7 +331,7 @@ class HandWorker:
         return bool(loop._ready) or not self.worker.writer.idle
 
     def _open(self) -> Store:
-        store = open_store(self._harness.db, env=self._harness.env)
+        store = self._harness.through(open_store(self._harness.db, env=self._harness.env))
         if self._crash_after is None:
             return store
         return Mortal(store, self._crash_after, self.crash)  # type: ignore[return-value]

@@ -420,30 +420,166 @@ def test_a_suspect_runs_alone(outlast_harness: Any) -> None:
     app = outlast.App()
 
     @app.agent
-    async def killer(ctx: outlast.Context) -> None:
+    async def works(ctx: outlast.Context) -> None:
         await asyncio.Event().wait()
-
-    @app.agent
-    async def innocent(ctx: outlast.Context) -> str:
-        await asyncio.Event().wait()
-        return ""
 
     harness: Harness = outlast_harness(app)
-    task = harness.submit("killer")
-    for _ in range(3):
+    suspect = harness.submit("works")
+    kill_its_worker(harness, suspect, times=3)
+    assert harness.store.get(suspect).resumes == 3
+    first = harness.worker(slots=1)
+    second = harness.worker()
+    innocent = harness.submit("works")
+    harness.settle()
+    held = {first: [innocent], second: []}
+    for _ in range(40):
+        harness.move("1s")
+        held = {w: [h.task_id for h in w.worker.holdings.all()] for w in (first, second)}
+        if any(suspect in tasks for tasks in held.values()):
+            break
+    assert sorted(held.values()) == sorted([[innocent], [suspect]])
+    owner = second if held[second] == [suspect] else first
+    harness.submit("works")
+    harness.move("1m")
+    assert [h.task_id for h in owner.worker.holdings.all()] == [suspect]
+
+
+def kill_its_worker(harness: Harness, task: str, *, times: int) -> None:
+    """Give the task to a worker that dies at once, so often; reap it each time."""
+    for _ in range(times):
         worker = harness.worker()
         harness.settle()
         while harness.store.get(task).state != "running":
             harness.move("1s")
         worker.crash()
-        harness.jump("31s")
-        harness.worker().worker.lookout.tick()
-        harness.jump("31s")
-        harness.living[-1].worker.lookout.tick()
-        harness.living[-1].crash()
-    assert harness.store.get(task).resumes == 3
-    harness.submit("innocent")
+        for _ in range(2):  # the first look of a reaper that has slept spares it
+            harness.jump("31s")
+            harness.store.reap(since_ms=harness.clock.now_ms)
+        assert harness.store.get(task).state == "ready"
+
+
+def test_a_task_that_kills_every_worker_is_given_up_and_its_neighbours_are_not(
+    outlast_harness: Any,
+) -> None:
+    """case R28"""
+    app = outlast.App()
+
+    @app.agent(max_resumes=2)
+    async def killer(ctx: outlast.Context) -> None:
+        await asyncio.Event().wait()
+
+    harness: Harness = outlast_harness(app)
+    task = harness.submit("killer")
+    kill_its_worker(harness, task, times=2)
     worker = harness.worker()
+    while harness.store.get(task).state != "running":
+        harness.move("1s")
+    worker.crash()
+    harness.jump("31s")
+    harness.store.reap(since_ms=harness.clock.now_ms)
+    ended = harness.store.get(task)
+    assert (ended.state, ended.reason) == ("failed", "abandoned")
+
+
+def test_a_step_of_twenty_leases_runs_once(outlast_harness: Any) -> None:
+    """case R3, case R57"""
+    go, log = asyncio.Event(), list[str]()
+    harness: Harness = outlast_harness(two_step_app(go, log))
+    task = harness.submit("two_steps")
+    harness.worker()
+    harness.worker()
     harness.move("10m")
-    held = [holding.task_id for holding in worker.worker.holdings.all()]
-    assert task not in held or held == [task]
+    go.set()
+    harness.settle()
+    assert (harness.ran(task).result, log) == ("12", ["first 1", "between 1"])
+
+
+def test_heartbeats_that_are_slow_to_be_answered_lose_nothing(
+    outlast_harness: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """case R1"""
+    go, log = asyncio.Event(), list[str]()
+    harness: Harness = outlast_harness(two_step_app(go, log), ttl_ms=6_000, slots=20)
+    tasks = [harness.submit("two_steps") for _ in range(20)]
+    worker = harness.worker()
+    harness.settle()
+    store: Any = worker.worker.heart._store
+    renew = store.renew
+
+    def slowly(*args: Any, **options: Any) -> Any:
+        harness.clock.move(1_500)
+        return renew(*args, **options)
+
+    monkeypatch.setattr(store, "renew", slowly)
+    for _ in range(60):
+        harness.move("0.5s")
+    go.set()
+    harness.settle()
+    assert {harness.ran(task).task.epoch for task in tasks} == {1}
+    assert {harness.ran(task).task.state for task in tasks} == {"succeeded"}
+
+
+def test_a_cancel_is_heard_while_the_worker_drains(outlast_harness: Any) -> None:
+    """case R31"""
+    go, log = asyncio.Event(), list[str]()
+    harness: Harness = outlast_harness(two_step_app(go, log))
+    task = harness.submit("two_steps")
+    worker = harness.worker(grace_ms=60_000)
+    harness.settle()
+    worker.order_drain()
+    harness.settle()
+    harness.cancel(task)
+    harness.move("11s")
+    assert harness.ran(task).task.state == "cancelled"
+    assert worker.exit_code == 0
+
+
+def test_a_task_lost_and_claimed_again_by_the_same_process_is_another_attempt(
+    outlast_harness: Any,
+) -> None:
+    """case R72"""
+    go, log = asyncio.Event(), list[str]()
+    harness: Harness = outlast_harness(two_step_app(go, log))
+    task = harness.submit("two_steps")
+    harness.worker()
+    harness.settle()
+    harness.jump("2m")
+    harness.settle()
+    go.set()
+    harness.move("5s")
+    ran = harness.ran(task)
+    assert (ran.result, ran.task.epoch) == ("12", 2)
+    assert log == ["first 1", "first 2", "between 2"]
+
+
+def test_the_answer_to_a_claim_was_lost_and_trust_counts_from_a_renewal(
+    outlast_harness: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """case R73"""
+    from outlast.core.errors import Unavailable
+
+    go, log = asyncio.Event(), list[str]()
+    harness: Harness = outlast_harness(two_step_app(go, log))
+    task = harness.submit("two_steps")
+    worker = harness.worker()
+    worker.worker.heart.tick()
+    worker.worker.lookout._store = store = harness.through(worker.worker._open_store())
+    claim = store.claim
+
+    def lost(*args: Any) -> Any:
+        claim(*args)
+        monkeypatch.setattr(store, "claim", claim)
+        raise Unavailable("the database", "its answer was lost")
+
+    monkeypatch.setattr(store, "claim", lost)
+    with pytest.raises(Unavailable):
+        worker.worker.lookout.tick()
+    harness.jump("10s")
+    asked_ms = harness.clock.now_ms
+    worker.worker.lookout.tick()
+    [holding] = worker.worker.holdings.all()
+    assert holding.trusted_until_ms == asked_ms + 25_000
+    go.set()
+    harness.settle()
+    ran = harness.ran(task)
+    assert (ran.result, ran.task.epoch) == ("12", 1)

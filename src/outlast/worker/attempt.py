@@ -291,7 +291,7 @@ class Attempt:
         """Who asked, and when: a refused write does not say it."""
         if stop.asked_ms is not None:
             return stop
-        task = await answered(self.workplace.writer.ask(lambda store: store.get(self.task.id)))
+        task = await self.ask(lambda store: store.get(self.task.id))
         return Stop(Cause.CANCEL, task.cancel_why or stop.why, task.cancel_by, task.cancel_ms)
 
     def _post(self, call: Any) -> None:
