@@ -14,7 +14,7 @@ from ..core.model import Task
 from ..store.verbs import Held, NewTask, Store
 from .options import Session, by_option, common, dry_run_option, pairs, patience
 from .output import json_block, printable
-from .shapes import json_value, task_shape
+from .shapes import error_line, json_value, task_shape
 
 REVIEW = 6
 
@@ -142,17 +142,16 @@ def _wait(session: Session, task: Task) -> int:
             )
             task = session.ask(lambda store, task_id=task.id: store.get(task_id))  # type: ignore[misc]
     shape = _shape(session, task)
-    session.output.one(shape, lambda: _ending(shape))
+    session.output.one(shape, lambda: _ending(task))
     session.output.note(f"task {task.id} {task.state}")
     return _exit_code(task)
 
 
-def _ending(shape: dict[str, Any]) -> str:
-    if shape["state"] == "succeeded":
-        return json_block(shape["result"])
-    error = shape["error"]
-    said = f": {error['type']}: {error['message']}" if isinstance(error, dict) else ""
-    return f"{shape['state']} ({shape['reason']}){said}"
+def _ending(task: Task) -> str:
+    if task.state == "succeeded":
+        return json_block(json_value(task.result))
+    error = error_line(task.error)
+    return f"{task.state} ({task.reason})" + (f": {error}" if error else "")
 
 
 def _exit_code(task: Task) -> int:

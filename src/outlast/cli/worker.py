@@ -58,10 +58,9 @@ def worker(
         "build": settings.text("build", build),
     }
     found = load_app(app)
-    if session.db.startswith("sqlite:"):
-        # Before there is a worker: a folder that cannot be written is a line, not a crash later.
-        session.ask(lambda store: store.now_ms(), create=True)
-        session.close()
+    # Before there is a worker: a folder that cannot be written, or another schema, is a line now.
+    session.ask(lambda store: store.now_ms(), create=True)
+    session.close()
     from ..worker.worker import run
 
     return run(found, **options, env=session.env, on_event=_teller(session.output.form))
