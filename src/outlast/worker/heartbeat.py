@@ -19,7 +19,11 @@ from .store_clock import StoreClock
 
 
 class Heart:
-    """`tick` beats when a beat is due. `silent_ms`: since the last answer."""
+    """`tick` beats when a beat is due. `silent_ms`: since the last answer.
+
+    `unanswered_ms`: since the first beat was sent that has had no answer; 0 if all have. After a
+    pause of the whole process it is small, though the silence was long.
+    """
 
     def __init__(
         self,
@@ -48,10 +52,16 @@ class Heart:
         self._tell_failure = tell_failure
         self._due_ms = 0
         self._answered_ms = clock.monotonic_ms()
+        self._asking_since_ms: int | None = None
 
     @property
     def silent_ms(self) -> int:
         return self._clock.monotonic_ms() - self._answered_ms
+
+    @property
+    def unanswered_ms(self) -> int:
+        since_ms = self._asking_since_ms
+        return 0 if since_ms is None else self._clock.monotonic_ms() - since_ms
 
     def tick(self) -> int:
         """Renew everything if it is time; ms until the next beat."""
@@ -60,6 +70,8 @@ class Heart:
         due_ms = min(self._due_ms, self._answered_ms + self._beat_ms())
         if now_ms < due_ms:
             return due_ms - now_ms
+        if self._asking_since_ms is None:
+            self._asking_since_ms = now_ms
         try:
             self._store = self._store or self._open_store()
             asked_again = self._beat(self._store)
@@ -94,6 +106,7 @@ class Heart:
                 self._worker_id, self._renewals(batch), loop_blocked_ms=self._blocked_ms()
             )
             self._answered_ms = self._clock.monotonic_ms()
+            self._asking_since_ms = None
             again |= self._hear(store, batch, answer, sent_ms)
         return again
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import signal
 import socket
@@ -348,9 +349,11 @@ class Worker:
 
     def _look_at_heart(self) -> None:
         """Renewals that fail while all else gets through: no lease here is worth anything."""
-        silent_ms = self.heart.silent_ms
+        ttl_ms = self.row.ttl_ms
+        # Silence that was no asking is a pause of the whole process: then nothing was refused.
+        refused = self.heart.silent_ms > 2 * ttl_ms and self.heart.unanswered_ms > ttl_ms
         heard_ms = self.lookout.silent_ms
-        if silent_ms > 2 * self.row.ttl_ms and heard_ms < self.row.ttl_ms // 2:
+        if refused and heard_ms < ttl_ms // 2:
             self._end_with(EXIT_LOST, "no heartbeat was answered, though the store can be reached")
 
     def _order_all(self, stop: Stop) -> None:
@@ -408,7 +411,9 @@ class Worker:
 
     def tell(self, kind: str, facts: dict[str, Any]) -> None:
         if self._on_event is not None:
-            self._on_event(kind, facts)
+            # Whoever watches may break (a closed pipe); no attempt may break with it.
+            with contextlib.suppress(Exception):
+                self._on_event(kind, facts)
 
     def _trouble(self, where: str, error: Exception) -> None:
         self.tell("trouble", {"where": where, "error": type(error).__name__, "why": str(error)})
