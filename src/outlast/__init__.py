@@ -45,9 +45,9 @@ if TYPE_CHECKING:
         UnknownWorker,
         UsageError,
     )
+    from .worker.act import Applied
     from .worker.app import App
     from .worker.context import Context, PlainContext, current
-    from .worker.effects import Applied
 
 __version__ = "0.1.0"
 
@@ -88,7 +88,7 @@ _HOMES = {
     ),
     "worker.app": ("App",),
     "worker.context": ("Context", "PlainContext", "current"),
-    "worker.effects": ("Applied",),
+    "worker.act": ("Applied",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

@@ -21,7 +21,7 @@ VERBS = ("append", "begin", "claim", "renew", "look", "reap", "read", "signals",
 
 
 class BadLine:
-    """A store whose requests or answers get lost by chance, before or after they are carried out."""
+    """A store of which requests or answers get lost, before or after they are carried out."""
 
     def __init__(self, store: Any, chance: Random, share: float) -> None:
         self._store, self._chance, self._share = store, chance, share

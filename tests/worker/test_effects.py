@@ -404,6 +404,91 @@ def test_a_task_that_fails_with_an_open_intent_says_unknown_first_and_can_be_set
     assert settled.state == "applied"
 
 
+def acting_app(log: list[str]) -> outlast.App:
+    app = outlast.App()
+
+    @app.agent
+    async def acts(ctx: outlast.Context) -> None:
+        await ctx.effect("act", log.append, "acted")
+
+    return app
+
+
+def test_trust_that_ran_out_while_the_intent_was_written_keeps_the_tool_from_being_called(
+    outlast_harness: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """case R4"""
+    acted: list[str] = []
+    harness: Harness = outlast_harness(acting_app(acted))
+    worker = harness.worker()
+    worker.turn()
+    store: Any = worker.worker.writer._store
+    append = store.append
+
+    def slow_answer(offers: Any) -> Any:
+        answer = append(offers)
+        if offers[0].last.kind == "effect.intended":
+            monkeypatch.setattr(store, "append", append)
+            harness.clock.move(26_000)
+        return answer
+
+    monkeypatch.setattr(store, "append", slow_answer)
+    ran = harness.run(harness.submit("acts"))
+    # The first life did not call it, and says so; the second may, since nothing is in doubt.
+    assert ran.kinds[2:5] == ["effect.intended", "effect.failed", "lease.released"]
+    assert ran.bodies("lease.released")[0]["reason"] == "trust"
+    assert (acted, ran.task.state, ran.task.epoch) == (["acted"], "succeeded", 2)
+
+
+def test_a_cancel_that_came_while_the_intent_was_written_keeps_the_tool_from_being_called(
+    outlast_harness: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from outlast.worker.stop import Cause, Stop
+
+    acted: list[str] = []
+    harness: Harness = outlast_harness(acting_app(acted))
+    worker = harness.worker()
+    worker.turn()
+    store: Any = worker.worker.writer._store
+    append = store.append
+
+    def heard_meanwhile(offers: Any) -> Any:
+        answer = append(offers)
+        if offers[0].last.kind == "effect.intended":
+            [holding] = worker.worker.holdings.all()
+            holding.order(Stop(Cause.CANCEL, "no more", "ann", harness.clock.now_ms))
+        return answer
+
+    monkeypatch.setattr(store, "append", heard_meanwhile)
+    task = harness.submit("acts")
+    harness.settle()
+    ran = harness.ran(task)
+    assert (acted, ran.task.state) == ([], "cancelled")
+    assert [effect.state for effect in ran.effects] == ["failed"]  # known not to have been called
+
+
+def test_a_probe_waits_until_the_old_owner_is_surely_gone(
+    outlast_harness: Any, world: World
+) -> None:
+    app, probed = outlast.App(), list[int]()
+
+    def probe(key: str) -> str | None:
+        probed.append(harness.clock.now_ms)
+        return world.find(key)
+
+    @app.agent(kill_after="20s")
+    async def pays(ctx: outlast.Context) -> str:
+        return str(await ctx.effect("pay", world.act, "pay", on_unknown=probe))
+
+    harness: Harness = outlast_harness(app)
+    task = harness.submit("pays")
+    harness.worker(crash_after=3)
+    ran = harness.run(task)
+    [expired] = [event for event in ran.events if event.kind == "lease.expired"]
+    assert ran.result == "pay done"
+    assert probed[0] >= expired.at_ms + 20_000
+
+
 def test_what_a_zombie_knows_settles_the_doubt_of_its_heir(outlast_harness: Any) -> None:
     """case R13"""
     app, calls = outlast.App(), list[int]()

@@ -12,7 +12,9 @@ cancelled coroutine.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import contextvars
+from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
 from ..core import limits
@@ -40,7 +42,7 @@ from .outcome import (
 )
 from .stop import Cause, Stop
 from .threads import Threads
-from .workplace import Workplace, answered
+from .workplace import Value, Workplace, answered
 from .writer import Draft, Pen, draft
 
 if TYPE_CHECKING:
@@ -75,6 +77,7 @@ class Attempt:
         self._replay_told = self.epoch == 1
         self._told = False  # whether the order to stop was raised into the agent
         self.late: list[Late] = []
+        self._unanswered: set[Future[Any]] = set()
         self._acknowledging: asyncio.Task[Stop] | None = None
         self._concluding = False
         self._agent: asyncio.Task[Outcome] | None = None
@@ -196,8 +199,15 @@ class Attempt:
     async def write(self, *drafts: Draft) -> Written:
         """Append events; they are on the log when this returns. Raises AttemptEnded."""
         told = await self.first_act()
-        answer = await answered(self.workplace.writer.append(self.pen, *told, *drafts))
+        asked = self.track(self.workplace.writer.append(self.pen, *told, *drafts))
+        answer = await answered(asked)
         return self.accepted(answer, told)
+
+    def track(self, asked: Future[Value]) -> Future[Value]:
+        """Remember what was sent: how the attempt ended is said when all of it is answered."""
+        self._unanswered.add(asked)
+        asked.add_done_callback(self._unanswered.discard)
+        return asked
 
     async def first_act(self) -> tuple[Draft, ...]:
         """What must be on the log before the first new act of a life: that replay has ended."""
@@ -333,6 +343,9 @@ class Attempt:
         """Write the outcome, in one offer with what was learned too late to be written before."""
         if isinstance(outcome, Stopped) and self._acknowledging is not None:
             outcome = Stopped(await self._acknowledging)
+        for asked in list(self._unanswered):
+            with contextlib.suppress(Exception):  # its own caller has it, or is gone
+                await answered(asked)
         answer = await self._offer_outcome(self._drafts(outcome))
         if isinstance(answer, Turned) and answer.why == "cancel_asked":
             stop = await self._with_asker(Stop(Cause.CANCEL, answer.detail))

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..core.codec import ANY
 from ..core.durations import Duration
+from .act import OnUnknown
 from .branches import gather
 from .current import current_context, current_key
-from .effects import OnUnknown, effect
+from .effects import effect
 from .steps import checkpoint, note, step, transaction
 from .waits import sleep, wait
 
@@ -92,7 +93,9 @@ class Context:
         """`function(connection, *args)` in one transaction with the record that it was done.
 
         For effects in the store's own database: exactly once. A plain function that neither commits
-        nor rolls back; `connection` is sqlite3's or psycopg's.
+        nor rolls back; `connection` is sqlite3's or psycopg's. Keep it short, all tasks of this
+        worker wait for it: its statements are broken off after `timeout` (one second), and
+        TimeoutError is raised.
         """
         return await transaction(self._attempt, name, function, args, timeout)
 

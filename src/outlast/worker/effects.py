@@ -11,32 +11,28 @@ A tool's exception is no outcome: the remote may have committed and dropped the 
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
+from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from ..core import limits
-from ..core.codec import Codec, call_fingerprint, result_codec, unwrapped
-from ..core.durations import Duration, optional_ms
 from ..core.errors import (
-    BadSetting,
     EffectConflict,
     EffectUnknown,
-    NotDone,
     NotSerializable,
     PayloadTooLarge,
 )
 from ..core.failures import failure, rebuilt, tag
-from ..core.model import Effect
-from ..core.replay import Call, Record, scoped
-from ..core.retry import Retry, TryAgain, next_move, retry_policy
-from ..core.text import named
+from ..core.model import Answer, Effect, Written
+from ..core.replay import Call, Record
+from ..core.retry import TryAgain, next_move
 from ..store.verbs import Begun, EffectQuery
+from .act import Act, Applied, numbered_act, takes_key, takes_more_than_key
 from .calling import call
-from .current import current_key, current_scope
+from .current import current_key
 from .outcome import Doubt, Late, Review
 from .stop import Cause, Stop
 from .waits import sleep_under
@@ -46,80 +42,16 @@ from .writer import Draft, draft
 if TYPE_CHECKING:
     from .attempt import Attempt
 
-# Where the tool honours the key, or can be asked, a lost connection need not end the attempt.
-DOUBT_RETRY = Retry(retries=3, give_up_on=())
-
-OnUnknown = Literal["ask", "retry"] | Callable[..., Any]
-
-
-@dataclass(frozen=True)
-class Applied:
-    """What a probe returns to say that the effect happened, where its result may be None."""
-
-    result: Any = None
-
-
-@dataclass(frozen=True)
-class Act:
-    """One effect as it was asked for. `key`: its idempotency key; `name`: its key in replay."""
-
-    name: str
-    key: str
-    shared: bool
-    tool: str
-    function: Callable[..., Any]
-    args: tuple[Any, ...]
-    fingerprint: str
-    on_unknown: OnUnknown
-    not_done: tuple[type[BaseException], ...]
-    policy: Retry
-    doubt_policy: Retry
-    timeout_ms: int | None
-    codec: Codec
-
-    @property
-    def what(self) -> str:
-        return f"the result of the effect {self.name!r}"
-
 
 async def effect(
     attempt: Attempt,
     name: str,
     function: Callable[..., Any],
     args: tuple[Any, ...],
-    *,
-    key: str | None,
-    tool: str | None,
-    on_unknown: OnUnknown,
-    not_done: tuple[type[BaseException], ...],
-    retries: int | None,
-    backoff: Duration | None,
-    backoff_max: Duration | None,
-    timeout: Duration | None,
+    **options: Any,
 ) -> Any:
-    """Number the call, and let the gate answer it."""
-    if not callable(on_unknown) and on_unknown not in ("ask", "retry"):
-        raise BadSetting(f'on_unknown cannot be {on_unknown!r}: "ask", "retry" or a probe function')
-    fingerprint = call_fingerprint(function, args)
-    replay_name = scoped(current_scope.get(), named("an effect", name))
-    asked = attempt.memory.call("effect", replay_name, fingerprint, key or "")
-    act = Act(
-        name=asked.key,
-        key=named(
-            "an idempotency key", key or f"{attempt.task.id}/{asked.key}", limits.KEY_CHARACTERS
-        ),
-        shared=key is not None,
-        tool=named("a tool's name", tool or _name_of(function)),
-        function=function,
-        args=args,
-        fingerprint=fingerprint,
-        on_unknown=on_unknown,
-        not_done=(NotDone, *not_done),
-        policy=retry_policy(retries, backoff, backoff_max, default=Retry(give_up_on=())),
-        doubt_policy=retry_policy(retries, backoff, backoff_max, default=DOUBT_RETRY),
-        timeout_ms=optional_ms(timeout, "timeout") or attempt.spec.step_timeout_ms,
-        codec=result_codec(function),
-    )
+    """Number the call, and let the gate answer it; `options`: see `Context.effect`."""
+    act, asked = numbered_act(attempt, name, function, args, **options)
     return await Gate(attempt, act).answer(asked)
 
 
@@ -170,10 +102,26 @@ class Gate:
                 if begun.state == "in_doubt":
                     return await self._resolve(since_ms=begun.since_ms, taken_over=True)
             else:
-                await self.attempt.write(self._intent())
-            failed_for = await self._act()
-            if isinstance(failed_for, _Done):
-                return failed_for.value
+                await self._begin_own()
+            done = await self._act()
+            if done is not None:
+                return done.value
+
+    async def _begin_own(self) -> None:
+        """Begin under a key that no other task can have."""
+        attempt = self.attempt
+        told = await attempt.first_act()
+        asked = attempt.track(attempt.workplace.writer.append(attempt.pen, *told, self._intent()))
+        asked.add_done_callback(lambda answer: self._note_intent(_result_of(answer)))
+        answer = await answered(asked)
+        attempt.accepted(answer, told)
+
+    def _note_intent(self, answer: Answer | None) -> None:
+        """The moment at which an intent is on the log, whether or not anybody still awaits it."""
+        if isinstance(answer, Written):
+            doubt = Doubt(self.act.key, self.act.name, self.act.tool, called=False)
+            # One that is there already is older: that call may have been made.
+            self.attempt.intents.setdefault(self.act.key, doubt)
 
     def _intent(self) -> Draft:
         act = self.act
@@ -193,7 +141,10 @@ class Gate:
         wait_ms, waited_ms = limits.RESEND_MS, 0
         while True:
             told = await attempt.first_act()
-            asked = attempt.workplace.writer.begin(attempt.pen, *told, self._intent())
+            asked = attempt.track(
+                attempt.workplace.writer.begin(attempt.pen, *told, self._intent())
+            )
+            asked.add_done_callback(lambda begun: self._note_intent(_answer_of(begun)))
             begun = await answered(asked)
             if begun.state == "turned":
                 attempt.accepted(begun.answer, told)
@@ -229,7 +180,6 @@ class Gate:
     async def _act(self) -> _Done | None:
         """Call the tool and record the outcome; None: it was not done, and may be begun again."""
         attempt, act = self.attempt, self.act
-        attempt.intents[act.key] = Doubt(act.key, act.name, act.tool, called=False)
         # Looked at again right before the call: the answer to the intent may have taken long.
         attempt.check(drain=False)
         attempt.intents[act.key] = Doubt(act.key, act.name, act.tool)
@@ -243,7 +193,7 @@ class Gate:
 
     async def _call(self) -> Any:
         act = self.act
-        keywords = {"idempotency_key": act.key} if _takes_key(act.function) else {}
+        keywords = {"idempotency_key": act.key} if takes_key(act.function) else {}
         token = current_key.set(act.key)
         try:
             return await call(
@@ -311,14 +261,19 @@ class Gate:
         return None
 
     async def _write_outcome(self, outcome: Draft) -> None:
+        attempt, key = self.attempt, self.act.key
+        told = await attempt.first_act()
         # Before it is written: once queued it stands or falls with everything that follows it.
-        doubt = self.attempt.intents.pop(self.act.key, None)
-        try:
-            await self.attempt.write(outcome)
-        except NotSerializable:
-            if doubt is not None:
-                self.attempt.intents[self.act.key] = doubt
-            raise
+        doubt = attempt.intents.pop(key, None)
+        asked = attempt.track(attempt.workplace.writer.append(attempt.pen, *told, outcome))
+
+        def take_back(answer: Future[Answer]) -> None:
+            if doubt is not None and not isinstance(_result_of(answer), Written):
+                attempt.intents.setdefault(key, doubt)
+
+        asked.add_done_callback(take_back)
+        answer = await answered(asked)
+        attempt.accepted(answer, told)
 
     def _names(self) -> dict[str, Any]:
         return {"key": self.act.key, "name": self.act.name, "tool": self.act.tool}
@@ -397,7 +352,7 @@ class Gate:
             found = await call(
                 self.attempt,
                 probe,
-                (act.key, *act.args) if _takes_more_than_key(probe) else (act.key,),
+                (act.key, *act.args) if takes_more_than_key(probe) else (act.key,),
                 what=f"{act.name} (probe)",
                 timeout_ms=act.timeout_ms,
             )
@@ -452,28 +407,13 @@ class _Done:
     value: Any
 
 
+def _result_of(asked: Future[Answer]) -> Answer | None:
+    return asked.result() if asked.exception() is None else None
+
+
+def _answer_of(asked: Future[Begun]) -> Answer | None:
+    return asked.result().answer if asked.exception() is None else None
+
+
 def _raw(text: str | None) -> msgspec.Raw | None:
     return None if text is None else msgspec.Raw(text.encode())
-
-
-def _name_of(function: Callable[..., Any]) -> str:
-    function = unwrapped(function)
-    return str(getattr(function, "__name__", type(function).__name__))
-
-
-def _takes_key(function: Callable[..., Any]) -> bool:
-    try:
-        return "idempotency_key" in inspect.signature(function).parameters
-    except (TypeError, ValueError):  # built in C
-        return False
-
-
-def _takes_more_than_key(probe: Callable[..., Any]) -> bool:
-    """Whether a probe is asked with the arguments of the effect too: `probe(key, *args)`."""
-    try:
-        parameters = list(inspect.signature(probe).parameters.values())
-    except (TypeError, ValueError):
-        return False
-    positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
-    required = [p for p in positional if p.default is p.empty]
-    return len(required) > 1 or any(p.kind is p.VAR_POSITIONAL for p in parameters)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from ..core import limits
 from ..core.codec import Codec, call_fingerprint, result_codec
 from ..core.durations import Duration, optional_ms
 from ..core.errors import NotAllowedNow, ReplayMismatch
@@ -18,6 +20,7 @@ from .calling import call
 from .current import current_scope
 from .outcome import Review
 from .stop import Cause, Stop
+from .timers import Timers
 from .workplace import answered
 from .writer import Draft, draft
 
@@ -67,8 +70,11 @@ async def transaction(
     told = await attempt.first_act()
     decoded: list[Any] = []
 
+    limit_ms = optional_ms(timeout, "timeout") or limits.TRANSACTION_MS
+
     def work(connection: Any) -> tuple[Draft, ...]:
-        value = function(connection, *args)
+        with Interrupted(attempt.workplace.timers, connection, limit_ms):
+            value = function(connection, *args)
         text, seen = codec.record(value, f"the result of the transaction {asked.key!r}")
         decoded.append(seen)
         return (*told, step_done(asked.key, arguments, text, 1))
@@ -81,6 +87,31 @@ async def transaction(
         attempt.open_calls -= 1
     attempt.check()
     return decoded[-1]
+
+
+class Interrupted:
+    """Within `with`, what a connection does is broken off after so long; then TimeoutError.
+
+    The writer's thread runs it, so everybody else's events wait for it meanwhile.
+    """
+
+    def __init__(self, timers: Timers, connection: Any, ms: int) -> None:
+        self._timers, self._connection, self._ms = timers, connection, ms
+        self._passed = False
+
+    def __enter__(self) -> None:
+        self._timer = self._timers.after(self._ms, self._fire)
+
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        self._timer.cancel()
+        if self._passed and error is not None:
+            raise TimeoutError(f"the transaction took longer than {self._ms} ms") from error
+
+    def _fire(self) -> None:
+        self._passed = True
+        # sqlite3 calls it interrupt, psycopg cancel; both may be called from another thread.
+        stop = getattr(self._connection, "interrupt", None) or self._connection.cancel
+        threading.Thread(target=stop, name="outlast-interrupt", daemon=True).start()
 
 
 async def checkpoint(attempt: Attempt, state: Any) -> None:
