@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from typing import Any
 
 import pytest
 
 import outlast
-from outlast.testing import Harness
+from outlast.testing import HandWorker, Harness
 
 
 def two_step_app(go: asyncio.Event, log: list[str]) -> outlast.App:
@@ -269,6 +270,71 @@ def test_an_agent_that_will_not_stop_ends_its_worker(outlast_harness: Any) -> No
     assert harness.ran(neighbour).task.resumes == 0
     harness.run(task)
     assert harness.ran(task).task.state == "cancelled"
+
+
+def test_a_lease_is_not_given_back_before_a_thread_of_its_attempt_has_ended(
+    outlast_harness: Any,
+) -> None:
+    app, go, log = outlast.App(), threading.Event(), list[str]()
+
+    def slow() -> None:
+        log.append("begun")
+        go.wait(20)
+        log.append("ended")
+
+    @app.agent
+    async def threaded(ctx: outlast.Context) -> None:
+        await ctx.step("work", lambda: asyncio.to_thread(slow))
+
+    harness: Harness = outlast_harness(app)
+    task = harness.submit("threaded")
+    worker = harness.worker(grace_ms=4_000)
+    until_said(worker, log, "begun")
+    worker.order_drain()
+    harness.clock.move(3_000)
+    for _ in range(20):
+        worker.turn()
+    assert "lease.released" not in harness.ran(task).kinds
+    go.set()
+    harness.settle()
+    assert log == ["begun", "ended"]
+    assert harness.ran(task).bodies("lease.released")[0]["reason"] == "deadline"
+
+
+def until_said(worker: HandWorker, log: list[str], word: str) -> None:
+    """Turn a worker until a thread of its agent has said so."""
+    for _ in range(10_000):
+        worker.turn()
+        if word in log:
+            return
+    raise AssertionError(f"{word!r} was never said")
+
+
+def test_what_a_cancelled_task_starts_in_its_turn_is_ended_too(outlast_harness: Any) -> None:
+    app, log = outlast.App(), list[str]()
+
+    @app.agent
+    async def spawns(ctx: outlast.Context) -> None:
+        async def late() -> None:
+            try:
+                await asyncio.Event().wait()
+            finally:
+                log.append("late one ended")
+
+        async def first() -> None:
+            try:
+                await asyncio.Event().wait()
+            finally:
+                background.append(asyncio.create_task(late()))
+                await asyncio.sleep(0)
+
+        background = [asyncio.create_task(first())]
+        await asyncio.sleep(0)
+
+    harness: Harness = outlast_harness(app)
+    ran = harness.run(harness.submit("spawns"))
+    assert ran.task.state == "succeeded"
+    assert log == ["late one ended"]
 
 
 def test_an_effect_is_not_begun_once_a_cancel_is_asked(outlast_harness: Any) -> None:

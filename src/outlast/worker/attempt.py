@@ -319,25 +319,28 @@ class Attempt:
         A task that has ended is given to nobody, so what is left of it is waited for only briefly.
         The watch ends the worker if this takes longer than `kill_after`.
         """
-        clock, kill_after_ms = self.holding.clock, self.spec.kill_after_ms
-        left = {task for task in self.tasks if task is not asyncio.current_task()}
-        for task in left:
-            task.cancel()
-        if not left and not self.threads.running:
-            self.holding.acting = False
-            return
-        ended = asyncio.gather(*left, self.threads.wait(), return_exceptions=True)
+        kill_after_ms = self.spec.kill_after_ms
+        ended = asyncio.ensure_future(self._nothing_runs())
         if is_final(outcome, self.task, self.spec.retry):
             briefly = asyncio.ensure_future(self.workplace.timers.sleep(kill_after_ms))
-            either: set[asyncio.Future[Any]] = {ended, briefly}
-            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({ended, briefly}, return_when=asyncio.FIRST_COMPLETED)
             briefly.cancel()
             if not ended.done():
                 self.workplace.tell("attempt.left_running", self.facts())
         else:
-            self.holding.end_by_ms = clock.monotonic_ms() + kill_after_ms
+            self.holding.end_by_ms = self.holding.clock.monotonic_ms() + kill_after_ms
             await ended
         self.holding.acting = False
+
+    async def _nothing_runs(self) -> None:
+        """Cancel what is left, what that starts in its turn included, and see it end."""
+        while self.tasks or self.threads.running:
+            left = set(self.tasks)
+            for task in left:
+                task.cancel()
+            if left:
+                await asyncio.wait(left)
+            await self.threads.wait()
 
     async def _conclude(self, outcome: Outcome) -> None:
         """Write the outcome, in one offer with what was learned too late to be written before."""

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import contextvars
 import threading
 from collections.abc import Callable
 from concurrent.futures import CancelledError as FutureCancelled
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
+
+from .current import current_context
 
 
 class Threads:
@@ -68,10 +72,36 @@ class Threads:
             answer.add_done_callback(lambda told: _tell_late(told, on_late))
             raise
 
+    def follow(self, call: Future[Any]) -> None:
+        """Count a call on a thread of somebody else's until it has ended."""
+        ended: asyncio.Future[None] = self._loop.create_future()
+        self._running.add(ended)
+        ended.add_done_callback(self._running.discard)
+
+        def end(_: Future[Any]) -> None:
+            with contextlib.suppress(RuntimeError):  # the loop has been closed
+                self._loop.call_soon_threadsafe(ended.set_result, None)
+
+        call.add_done_callback(end)
+
     async def wait(self) -> None:
         """Until none of them runs."""
         while self._running:
             await asyncio.wait(set(self._running))
+
+
+class FollowedPool(ThreadPoolExecutor):
+    """asyncio's own pool: what `asyncio.to_thread` runs is something of its attempt, too.
+
+    A coroutine that is cancelled leaves such a thread running; its lease must not go before it.
+    """
+
+    def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> Future[Any]:
+        made = super().submit(fn, *args, **kwargs)
+        found = current_context.get()
+        if found is not None:
+            found._attempt.threads.follow(made)
+        return made
 
 
 def _tell_late(told: asyncio.Future[Any], on_late: Callable[[Any], None] | None) -> None:

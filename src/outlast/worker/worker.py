@@ -32,6 +32,7 @@ from .outcome import released
 from .signals import Signals
 from .stop import Cause, Stop
 from .store_clock import StoreClock
+from .threads import FollowedPool
 from .timers import Timers
 from .watch import LOOK_MS, Watch
 from .workplace import OnEvent, Workplace
@@ -119,6 +120,7 @@ class Worker:
         self.holdings = Holdings()
         self.loop = asyncio.new_event_loop()
         self.loop.set_task_factory(_task_of_attempt)
+        self.loop.set_default_executor(FollowedPool(thread_name_prefix="outlast-pool"))
         self._open_store, self._on_event, self._leave_process = open_store, on_event, leave
         self._cut_off = 0
         self._left = asyncio.Event()
