@@ -66,6 +66,19 @@ class Stores:
                 self.change(f"delete from {name}")
         self.clock.now_ms = HandClock().now_ms
 
+    def standby(self) -> dict[str, list[Row]]:
+        """All rows, as a standby has them that lags behind from now on."""
+        return {table: self.rows(f"select * from {table}") for table in self.tables()}
+
+    def fail_over(self, standby: dict[str, list[Row]]) -> None:
+        """Go on from what the standby has: commits since then are lost, acknowledged or not."""
+        for table, rows in standby.items():
+            self.change(f"delete from {table}")
+            for row in rows:
+                marks = ", ".join("?" for _ in row)
+                names = ", ".join(row)
+                self.change(f"insert into {table} ({names}) values ({marks})", *row.values())
+
     def state(self, *tables: str) -> dict[str, Sequence[str]]:
         """Everything that is stored, to be compared before and after."""
         return {

@@ -104,14 +104,14 @@ class Model:
         elif kind == "attempt.failed":
             task.failures += 1
         elif kind == "lease.released":
-            self._released(task, said)
+            self._released(task, said, event.at_ms)
         elif kind == "wait.started" and event.holder == 0:
             self._let_go(task, "waiting", "wait", said["until_ms"])
             task.waiting_for = said["name"]
         elif kind.startswith("task."):
             self.end(task, kind.removeprefix("task."))
 
-    def _released(self, task: Life, said: dict[str, Any]) -> None:
+    def _released(self, task: Life, said: dict[str, Any], at_ms: int) -> None:
         why = said["reason"]
         if why == "review":
             self._let_go(task, "review", said["why"], None)
@@ -120,7 +120,7 @@ class Model:
         if why in ("drain", "deadline"):
             task.handoffs += 1
         reason = task.reason if why == "unstarted" else NEXT[why]
-        self._let_go(task, "ready", reason, said.get("due_ms") or self.now_ms)
+        self._let_go(task, "ready", reason, said.get("due_ms") or at_ms)
 
     def _let_go(
         self, task: Life, state: str, reason: str, due_ms: int | None, *, badly: bool = False

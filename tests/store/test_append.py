@@ -259,39 +259,6 @@ def test_an_end_sent_again_after_an_operator_reopened_the_task_changes_nothing(
     assert isinstance(heir.note(), Written)
 
 
-def test_a_failover_that_lost_acknowledged_commits_is_noticed(stores: Stores, store: Store) -> None:
-    """The database comes back without the event that its owner quotes: refused, not forked."""
-    owner = start(store)
-    owner.step("a")
-    lost = log(store, owner.task_id)[-1]
-    forget(stores, store, lost.task_id, lost.seq)
-
-    answer = owner.step("b")
-
-    assert why(answer) == "commits_lost"
-    assert kinds(store, owner.task_id) == ["task.submitted", "lease.granted"]
-
-
-def forget(stores: Stores, store: Store, task_id: str, seq: int) -> None:
-    stores.change("delete from events where task_id = ? and seq = ?", task_id, seq)
-
-
-def test_a_log_that_went_on_without_the_lost_commit_is_not_forked(
-    stores: Stores, store: Store
-) -> None:
-    owner = start(store)
-    old_quote = owner.quote
-    owner.step("a")
-    forget(stores, store, owner.task_id, 3)
-    twin = Owner(store, owner.grant)
-    assert twin.quote == old_quote
-    twin.note("another life")
-    before = stores.state()
-
-    assert why(owner.step("b")) in ("lost", "commits_lost")
-    assert stores.state() == before
-
-
 # -- batches -----------------------------------------------------------------------------------
 
 
@@ -332,6 +299,7 @@ def test_an_offer_half_of_which_was_known_is_not_half_written(stores: Stores, st
     [answer] = store.append([longer])
 
     assert isinstance(answer, Turned)
+    assert not isinstance(store.stands(longer), Written)
     assert stores.state() == before
 
 

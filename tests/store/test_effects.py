@@ -220,7 +220,7 @@ def test_effects_answered_from_the_log_are_counted(store: Store) -> None:
 def test_effects_taken_over_from_the_world_are_counted(store: Store) -> None:
     owner = start(store)
     owner.intend("pay")
-    owner.applied("pay", adopted=True)
+    owner.applied("pay", adopted=True, tool="bank.pay")
 
     duplicates = "agent_tool_effect_duplicate_total"
     assert counter(store, duplicates, tool="bank.pay", disposition="adopted") == 1

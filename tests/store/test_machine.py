@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from random import Random
 from typing import Any
 
 import pytest
@@ -9,24 +10,29 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
+    initialize,
     invariant,
     precondition,
     rule,
     run_state_machine_as_test,
 )
 
+from outlast.core.clock import uuid7
 from outlast.core.errors import NotAllowedNow
 from outlast.core.model import Answer, Offer, Written
 from outlast.store.verbs import Claim, EffectQuery, Store
 from tests.store import truth
 from tests.store.databases import Stores
-from tests.store.model import Life, Model
+from tests.store.model import FINAL, Life, Model
 from tests.store.world import OPERATOR, TTL, Owner, ask, new_task, reap, signal
 
 SHARED = "invoice-17"
 TASKS = 4
 WORKERS = st.sampled_from(["a", "b", "c"])
 PICK = st.integers(0, 1_000)
+WORK = "step note intend applied failed".split()
+ENDS = "wait sleep review retry succeed fail stop drain deadline trust unstarted".split()
+FATES = st.sampled_from(["heard"] * 4 + ["answer lost", "request lost"])
 MOMENTS = st.sampled_from([1, 900, TTL // 2, TTL + 1, 3 * TTL, 400_000])
 
 
@@ -40,10 +46,30 @@ class Machine(RuleBasedStateMachine):
         super().__init__()
         self.stores.empty()
         self.model = Model(self.stores.clock.now_ms)
+        self.chance = Random(1)
         self.owners: list[Owner] = []
         self.pending: dict[int, tuple[Offer, bool]] = {}
         self.answered: list[tuple[Offer, Answer]] = []
         self.claims: list[Claim] = []
+
+    @property
+    def living(self) -> list[int]:
+        """The owners that hold their task, by number."""
+        return [n for n, each in enumerate(self.owners) if self.holds(each)]
+
+    @property
+    def zombies(self) -> list[int]:
+        """Those that have lost it, or let it go."""
+        return [n for n, each in enumerate(self.owners) if not self.holds(each)]
+
+    def holds(self, owner: Owner) -> bool:
+        return self.model.tasks[owner.task_id].owner is owner
+
+    @initialize(tasks=st.integers(1, 3))
+    def some_are_running(self, tasks: int) -> None:
+        for _ in range(tasks):
+            self.submit(delay_ms=0)
+        self.claim(worker="a", room=tasks, held=0, lost=False)
 
     # -- time and tasks ---------------------------------------------------------------------------
 
@@ -55,7 +81,8 @@ class Machine(RuleBasedStateMachine):
     @precondition(lambda self: len(self.model.tasks) < TASKS)
     @rule(delay_ms=st.sampled_from([0, 0, 0, 5_000]))
     def submit(self, delay_ms: int) -> None:
-        wanted = new_task(self.store, delay_ms=delay_ms)
+        task_id = uuid7(self.model.now_ms, self.chance)
+        wanted = new_task(self.store, id=task_id, delay_ms=delay_ms)
         for created in (True, False):
             [answer] = self.store.submit([wanted])
             assert answer.created is created
@@ -63,6 +90,7 @@ class Machine(RuleBasedStateMachine):
 
     # -- leases -----------------------------------------------------------------------------------
 
+    @precondition(lambda self: self.model.claimable(9, held=0))
     @rule(worker=WORKERS, room=st.integers(1, 3), held=st.integers(0, 1), lost=st.booleans())
     def claim(self, worker: str, room: int, held: int, lost: bool) -> None:
         claim = ask(self.store, worker, room=room, held=held)
@@ -96,14 +124,16 @@ class Machine(RuleBasedStateMachine):
         found = {name: set(getattr(reaped, name)) for name in names}
         assert {name: ids for name, ids in found.items() if ids} == expected
 
-    @rule(worker=WORKERS)
-    def crash(self, worker: str) -> None:
+    @precondition(lambda self: self.living)
+    @rule(pick=PICK)
+    def crash(self, pick: int) -> None:
+        worker = self.owners[self.living[pick % len(self.living)]].worker
         lives = [
             task
             for task in self.model.tasks.values()
-            if task.owner is not None and task.owner.worker == f"worker-{worker}"
+            if task.owner is not None and task.owner.worker == worker
         ]
-        assert set(self.store.crash(f"worker-{worker}", by="parent")) == {each.id for each in lives}
+        assert set(self.store.crash(worker, by="parent")) == {each.id for each in lives}
         for task in lives:
             self.model.expire(task, "crashed")
 
@@ -156,15 +186,22 @@ class Machine(RuleBasedStateMachine):
         said = {"key": key, "tool": "bank.pay", "result": "receipt"}
         return owner.offer((f"effect.{what}", said))
 
-    WHAT = st.sampled_from(
-        "step note intend applied failed wait sleep review retry succeed fail stop drain deadline "
-        "trust unstarted".split()
-    )
+    @precondition(lambda self: self.living)
+    @rule(pick=PICK, what=st.sampled_from(WORK), fate=FATES)
+    def owner_works(self, pick: int, what: str, fate: str) -> None:
+        self.write(self.living[pick % len(self.living)], what, fate)
 
-    @precondition(lambda self: self.owners)
-    @rule(pick=PICK, what=WHAT, fate=st.sampled_from(["heard"] * 4 + ["answer lost", "request lost"]))
-    def write(self, pick: int, what: str, fate: str) -> None:
-        number = pick % len(self.owners)
+    @precondition(lambda self: self.living)
+    @rule(pick=PICK, what=st.sampled_from(ENDS), fate=FATES)
+    def owner_lets_go(self, pick: int, what: str, fate: str) -> None:
+        self.write(self.living[pick % len(self.living)], what, fate)
+
+    @precondition(lambda self: self.zombies)
+    @rule(pick=PICK, what=st.sampled_from(WORK + ENDS), fate=FATES)
+    def zombie_writes(self, pick: int, what: str, fate: str) -> None:
+        self.write(self.zombies[pick % len(self.zombies)], what, fate)
+
+    def write(self, number: int, what: str, fate: str) -> None:
         owner = self.owners[number]
         if number in self.pending:
             return self.send_again(number)
@@ -267,7 +304,7 @@ class Machine(RuleBasedStateMachine):
     @rule(pick=PICK)
     def send_signal(self, pick: int) -> None:
         task = self.task(pick)
-        if task.state in ("succeeded", "failed", "cancelled"):
+        if task.state in FINAL:
             self.is_refused(lambda: signal(self.store, task.id, "go"))
             return
         sent = signal(self.store, task.id, "go")
@@ -370,7 +407,7 @@ def run(stores: Stores, *, examples: int, steps: int) -> None:
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("stores", ["sqlite"], indirect=True)
 def test_any_order_of_verbs_is_what_the_model_says(stores: Stores) -> None:
-    run(stores, examples=10, steps=40)
+    run(stores, examples=300, steps=40)
 
 
 @pytest.mark.faults

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from outlast.core.errors import SchemaMismatch
+from outlast.core.errors import SchemaMismatch, UsageError
 from outlast.core.model import Written
 from outlast.store.open import open_store
 from outlast.store.verbs import Store
@@ -279,6 +279,29 @@ def test_work_that_raises_leaves_nothing(stores: Stores, store: Store) -> None:
     stores.change("drop table accounts")
 
 
+@pytest.mark.parametrize("what", ["release", "success", "wait"])
+def test_work_that_joins_does_not_let_the_task_go_by_halves(
+    stores: Stores, store: Store, what: str
+) -> None:
+    """A joined transaction may end or release the task, or be refused; never half of it."""
+    owner = start(store)
+    said = {
+        "release": owner.releasing("drain"),
+        "success": ("task.succeeded", {"result": 1}),
+        "wait": owner.waiting("approval"),
+    }
+    offer = owner.offer(said[what])
+
+    try:
+        answer = store.transact(lambda connection: offer)
+    except UsageError:
+        answer = None
+
+    ended = isinstance(answer, Written)
+    assert (owner.task.state == "running") == (not ended)
+    assert (owner.lease is None) == ended
+
+
 # -- the schema, the doctor --------------------------------------------------------------------
 
 
@@ -323,21 +346,13 @@ def test_the_doctor_finds_what_is_broken(stores: Stores, store: Store, breakage:
     owner = start(store)
     owner.note()
     owner.intend("pay")
-    saved = {table: stores.rows(f"select * from {table}") for table in ("tasks", "leases", "events", "effects")}
+    healthy = stores.standby()
 
     stores.change(BREAKAGES[breakage])
     findings = list(store.checkup())
 
-    restore(stores, saved)
+    stores.fail_over(healthy)
     broken = [each.said for each in findings if each.state == "broken" and each.check != "durability"]
     assert broken, f"{breakage}, and the doctor says {findings}"
     assert any(owner.task_id[:8] in said for said in broken)
-
-
-def restore(stores: Stores, saved: dict[str, list[dict[str, object]]]) -> None:
-    for table, rows in saved.items():
-        stores.change(f"delete from {table}")
-        for row in rows:
-            marks = ", ".join("?" for _ in row)
-            stores.change(f"insert into {table} ({', '.join(row)}) values ({marks})", *row.values())
 

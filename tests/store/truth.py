@@ -5,7 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from typing import NamedTuple
 
 from outlast.core import ledger, lifecycle
 from outlast.core.model import FINAL, Effect, Event, Task
@@ -25,25 +27,43 @@ OF_EFFECTS = (
 BY_OTHERS = {"task.submitted", "lease.granted", "lease.expired", "lease.revoked", "effect.settled"}
 
 
+class Told(NamedTuple):
+    """What one log amounts to, once it has been found in order."""
+
+    task: Task
+    effects: dict[str, Effect]
+    counts: Counter[tuple[str, str]]
+
+
 def check(stores: Stores) -> None:
     """Hold every row against the logs; raises AssertionError with what is not true."""
     logs = read_logs(stores)
     tasks = {row["id"]: row for row in stores.rows("select * from tasks")}
     leases = {row["task_id"]: row for row in stores.rows("select * from leases")}
     assert logs.keys() == tasks.keys(), "a log without a task, or a task without a log"
+    told = {task_id: read(events) for task_id, events in logs.items()}
     for task_id, events in logs.items():
-        check_chain(events)
-        check_fence(events)
-        check_end(events)
-        check_row(tasks[task_id], lifecycle.fold(events))
+        check_row(tasks[task_id], told[task_id].task)
         check_lease(tasks[task_id], leases.get(task_id), events)
     assert leases.keys() <= tasks.keys(), "a lease of no task"
-    check_effects(stores.rows("select * from effects"), logs)
+    check_effects(stores.rows("select * from effects"), told)
     if not stores.pruned:
-        check_counters(stores, logs)
+        check_counters(stores, told)
 
 
-def read_logs(stores: Stores) -> dict[str, list[Event]]:
+@lru_cache(maxsize=1_000)
+def read(events: tuple[Event, ...]) -> Told:
+    """Check a log by itself, and fold it."""
+    check_chain(events)
+    check_fence(events)
+    check_end(events)
+    counts: Counter[tuple[str, str]] = Counter()
+    for name, labels, times in tell(events):
+        counts[name, labels] += times
+    return Told(lifecycle.fold(events), ledger.fold_effects(events), counts)
+
+
+def read_logs(stores: Stores) -> dict[str, tuple[Event, ...]]:
     """Every log of the database, by task."""
     logs: dict[str, list[Event]] = {}
     statement = (
@@ -51,10 +71,10 @@ def read_logs(stores: Stores) -> dict[str, list[Event]]:
     )
     for row in stores.rows(statement):
         logs.setdefault(row["task_id"], []).append(Event(**row))
-    return logs
+    return {task_id: tuple(events) for task_id, events in logs.items()}
 
 
-def check_chain(events: list[Event]) -> None:
+def check_chain(events: Sequence[Event]) -> None:
     """Recompute the digests, by the words of the design and not by the product's code."""
     before, at_ms = "0" * 64, 0
     for number, event in enumerate(events, 1):
@@ -75,7 +95,7 @@ def check_chain(events: list[Event]) -> None:
         before, at_ms = event.digest, event.at_ms
 
 
-def check_fence(events: list[Event]) -> None:
+def check_fence(events: Sequence[Event]) -> None:
     """An owner's event stands between its own grant and whatever ended its lease."""
     epoch = holder = 0
     for event in events:
@@ -88,7 +108,7 @@ def check_fence(events: list[Event]) -> None:
         holder = event.holder
 
 
-def check_end(events: list[Event]) -> None:
+def check_end(events: Sequence[Event]) -> None:
     """After a final event nothing but a settled doubt and an operator's order may follow."""
     ended = False
     doubts: set[str] = set()
@@ -141,16 +161,15 @@ def check_lease(row: Row, lease: Row | None, events: Iterable[Event]) -> None:
     assert lease["expires_ms"] >= lease["granted_ms"], lease
 
 
-def check_effects(rows: list[Row], logs: dict[str, list[Event]]) -> None:
+def check_effects(rows: list[Row], told: dict[str, Told]) -> None:
     """The ledger is the fold of the logs; a shared key is where the last one began it."""
-    by_task = {task_id: ledger.fold_effects(events) for task_id, events in logs.items()}
     ledger_rows = {row["key"]: row for row in rows}
     for key, row in ledger_rows.items():
-        if row["task_id"] in by_task:
-            check_effect(row, by_task[row["task_id"]][key])
-    for effects in by_task.values():
-        assert effects.keys() <= ledger_rows.keys(), "an intent on a log that no ledger knows"
-        for key, effect in effects.items():
+        if row["task_id"] in told:
+            check_effect(row, told[row["task_id"]].effects[key])
+    for log in told.values():
+        assert log.effects.keys() <= ledger_rows.keys(), "an intent on a log that no ledger knows"
+        for key, effect in log.effects.items():
             assert effect.shared or ledger_rows[key]["task_id"] == effect.task_id, effect
 
 
@@ -163,16 +182,13 @@ def check_effect(row: Row, folded: Effect) -> None:
     assert not different, f"effect against fold of the log: {different} of {row}"
 
 
-def check_counters(stores: Stores, logs: dict[str, list[Event]]) -> None:
+def check_counters(stores: Stores, told: dict[str, Told]) -> None:
     """Metric counters say what the logs say, whoever has died meanwhile."""
     counted: Counter[tuple[str, str]] = Counter()
     for row in stores.rows("select name, labels, value from counters"):
         labels = json.dumps(json.loads(row["labels"]), sort_keys=True)
         counted[row["name"], labels] += int(row["value"])
-    expected: Counter[tuple[str, str]] = Counter()
-    for events in logs.values():
-        for name, labels, times in tell(events):
-            expected[name, labels] += times
+    expected = sum((log.counts for log in told.values()), Counter())
     series = {*expected, *(each for each in counted if each[0] in COUNTED)}
     wrong = {
         each: (counted[each], expected[each]) for each in series if counted[each] != expected[each]
@@ -188,7 +204,7 @@ COUNTED = {
 RESUMES = ("expired", "crashed", "drain", "operator")
 
 
-def tell(events: list[Event]) -> Iterable[tuple[str, str, int]]:
+def tell(events: Sequence[Event]) -> Iterable[tuple[str, str, int]]:
     """(name, labels, n): the counters that one log amounts to, by the words of the design."""
     task = lifecycle.born(events[0])
     tools: dict[str, str] = {}
