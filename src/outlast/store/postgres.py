@@ -64,6 +64,8 @@ class PostgresDatabase:
         self._open: Connection | None = None
         self._server = ""
         self._warned: list[str] = []
+        # Whether something that we are asked about may be committed here, and not yet elsewhere.
+        self._unsure = True
 
     @property
     def server(self) -> str:
@@ -74,6 +76,8 @@ class PostgresDatabase:
     def transaction(self, *, lock_timeout_ms: int | None = None) -> Iterator[PostgresSession]:
         connection = self._connect()
         opening = ["begin isolation level read committed"]
+        if self._unsure:
+            opening.append(WAIT_FOR_STANDBY)
         if self._pooler:
             opening += [f"set local {setting}" for setting in self._bounds(connection)]
         if lock_timeout_ms is not None:
@@ -87,6 +91,7 @@ class PostgresDatabase:
                 self._warned.clear()
                 connection.execute("commit")
                 self._refuse_warnings()
+                self._unsure = False
         except BaseException:
             self._roll_back(connection)
             raise
@@ -253,6 +258,7 @@ class PostgresDatabase:
     def _refuse_warnings(self) -> None:
         # "canceling wait for synchronous replication": committed here, perhaps nowhere else.
         if self._warned:
+            self._unsure = True
             raise Unavailable("PostgreSQL", f"the commit was answered with: {self._warned.pop()}")
 
     def _roll_back(self, connection: Connection) -> None:
@@ -280,6 +286,7 @@ class PostgresDatabase:
             pg.TransactionTimeout,
         ) as error:
             self.close()
+            self._unsure = True
             raise Unavailable("PostgreSQL", _first_line(error)) from error
         except psycopg.DataError as error:
             raise Unstorable(_first_line(error)) from error
@@ -287,6 +294,9 @@ class PostgresDatabase:
             raise Unstorable(str(error)) from error
 
 
+# A transaction that writes nothing does not wait for standbys when it commits. With this it does:
+# so "it is there", said to a request that is sent again, is true of the standby too.
+WAIT_FOR_STANDBY = "select pg_logical_emit_message(true, 'outlast', '')"
 MIGRATION_LOCK = 7_857_420_118  # any number, the same in every process that migrates
 IDLE = psycopg.pq.TransactionStatus.IDLE
 EXAMINE = """
@@ -325,7 +335,8 @@ PROBES = (
     'select 1 from "{schema}".leases where task_id = %(task_id)s for no key update',
     """insert into "{schema}".events (task_id, seq, holder, kind, body, at_ms, digest)
        select task_id, max(seq) + 1, 0, '', '', 0, ''
-         from "{schema}".events where task_id = %(task_id)s group by task_id""",
+         from "{schema}".events where task_id = %(task_id)s group by task_id
+           on conflict do nothing""",
     'select 1 from "{schema}".effects where task_id = %(task_id)s for no key update',
 )
 LOOK_MS = 20
