@@ -170,9 +170,10 @@ HOW = {
 }
 
 
-@app.agent(max_resumes=2)
+@app.agent(max_resumes=3)
 async def kills_its_worker(ctx: outlast.Context, how: str) -> None:
     """Takes its whole process with it."""
+    await tell_async("poison")
     if how == "exit":
         os._exit(3)
     os.kill(os.getpid(), signal.SIGSEGV)
@@ -200,12 +201,25 @@ async def never_stops(ctx: outlast.Context) -> None:
     await ctx.step("forever", tell, "forever")
 
 
+@app.agent
+async def takes_its_time(ctx: outlast.Context, seconds: float) -> str:
+    """A step that ends by itself."""
+    return await ctx.step("slow", _slowly, seconds)
+
+
+def _slowly(seconds: float) -> str:
+    time.sleep(seconds)
+    return tell("slow")
+
+
 # -- effects --------------------------------------------------------------------------------------
 
 
 def charge(idempotency_key: str, tool: str) -> str:
     """A tool of any class: how it is registered says whether the world honours the key."""
-    return tell("charge", idempotency_key, keyed=tool == "keyed")
+    receipt = tell(f"charge {tool}", idempotency_key, keyed=tool == "keyed")
+    tell(f"receipt of {tool}")
+    return receipt
 
 
 def find_charge(key: str) -> Any:
@@ -221,16 +235,15 @@ async def buys(ctx: outlast.Context, tool: str) -> list[str]:
     """One effect between two steps."""
     first = await ctx.step("before", tell, "before the charge")
     bought = partial(charge, tool=tool)
-    receipt = await ctx.effect("charge", bought, on_unknown=POLICIES[tool], tool="charge")
+    receipt = await ctx.effect("charge", bought, on_unknown=POLICIES[tool], tool=f"charge_{tool}")
     return [first, receipt, await ctx.step("after", tell, "after the charge")]
 
 
-@app.agent
+@app.agent(kill_after="2s")
 async def buys_under(ctx: outlast.Context, key: str, tool: str) -> str:
     """An effect under a key that other tasks use too."""
     bought = partial(charge, tool=tool)
-    policy = POLICIES[tool]
-    return str(await ctx.effect("charge", bought, key=key, on_unknown=policy, tool="charge"))
+    return str(await ctx.effect("charge", bought, key=key, on_unknown=POLICIES[tool]))
 
 
 @app.agent
@@ -253,7 +266,7 @@ async def tries_again(ctx: outlast.Context) -> str:
 
     def act(idempotency_key: str) -> str:
         if next(tries) < 2:
-            tell("refused", idempotency_key)
+            tell("declined", idempotency_key)
             raise outlast.NotDone("the card was declined")
         return tell("charge", idempotency_key, keyed=True)
 
@@ -261,7 +274,7 @@ async def tries_again(ctx: outlast.Context) -> str:
 
 
 @app.agent
-async def asks_first(ctx: outlast.Context, amount: int) -> str:
+async def asks_first(ctx: outlast.Context) -> str:
     """Acts with exactly what was approved, once."""
     approved = await ctx.wait("approval")
 

@@ -3,6 +3,7 @@
 It never looks at Outlast's store, so that its record is evidence. A call goes
 
     came ─(held before?)─► applied ─(held after?)─► answered, or its connection is dropped
+               └─► forgotten, as a request that never arrived
 
 and each of these words is a line on disk, fsynced, before the next. A tool that is `keyed` is
 applied once a key, whoever calls how often; any other is applied at every call. Run as a program
@@ -42,6 +43,7 @@ class World:
     drops: dict[str, int] = field(default_factory=dict)
     receipts: dict[str, str] = field(default_factory=dict)
     free: set[str] = field(default_factory=set)
+    forgotten: set[str] = field(default_factory=set)
     count: int = 0
 
     def say(self, word: str, call: Line) -> None:
@@ -51,17 +53,18 @@ class World:
             self.record.flush()
             os.fsync(self.record.fileno())
 
-    def hold(self, call: Line, place: str) -> None:
-        """Stand still if this call is to be held here, until it is let go."""
+    def hold(self, call: Line, place: str) -> bool:
+        """Stand still if this call is to be held here; whether it may then go on."""
         with self.lock:
             wanted = self.holds.get((call["name"], place), 0)
             if not wanted:
-                return
+                return True
             self.holds[call["name"], place] = wanted - 1
         number = f"{call['name']} {place}"
         self.say(f"held {place}", call)
         with self.lock:
             self.lock.wait_for(lambda: number in self.free, timeout=HELD_S)
+            return call["name"] not in self.forgotten
 
     def apply(self, call: Line) -> str:
         with self.lock:
@@ -79,7 +82,9 @@ class World:
             if path == "/hold":
                 self.free.discard(f"{asked['name']} {asked['place']}")
                 self.holds[asked["name"], asked["place"]] = asked["times"]
-            elif path == "/let-go":
+            elif path in ("/let-go", "/forget"):
+                if path == "/forget":
+                    self.forgotten.add(asked["name"])
                 self.holds = {k: n for k, n in self.holds.items() if k[0] != asked["name"]}
                 self.free |= {f"{asked['name']} {place}" for place in ("before", "after")}
                 self.lock.notify_all()
@@ -100,7 +105,10 @@ def serve(world: World) -> None:
                 self._answer(world.order(self.path, asked))
                 return
             world.say("came", asked)
-            world.hold(asked, "before")
+            if not world.hold(asked, "before"):
+                world.say("forgotten", asked)
+                self.close_connection = True
+                return
             receipt = world.apply(asked)
             world.hold(asked, "after")
             with world.lock:
@@ -173,6 +181,10 @@ class Witness:
 
     def let_go(self, name: str) -> None:
         self._ask("/let-go", name=name)
+
+    def forget(self, name: str) -> None:
+        """Calls that are held before they are applied never were; later ones go through."""
+        self._ask("/forget", name=name)
 
     def until_held(self, name: str, place: str = "before", count: int = 1) -> Line:
         """Wait until so many calls of that name have been held there; the last of them."""
