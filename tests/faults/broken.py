@@ -14,7 +14,6 @@ from outlast.store.open import open_database
 from outlast.store.sql_store import SqlStore
 from outlast.store.statements import load
 from outlast.store.verbs import Store
-from outlast.store.writing import event_of
 
 
 @dataclass(frozen=True)
@@ -84,6 +83,4 @@ def write_rows_of_resends() -> None:
 
 
 def _is_there(session: Session, offer: Offer) -> bool:
-    quoted_seq = offer.entries[0].event.seq - 1
-    rows = session.run("standing_events", task_id=offer.task_id, quoted_seq=quoted_seq)
-    return isinstance(log.standing(offer, [event_of(row) for row in rows]), Written)
+    return isinstance(log.standing_in(session, offer), Written)

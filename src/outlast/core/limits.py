@@ -55,6 +55,8 @@ IN_TRANSACTION_MIN_MS = 1_000
 CONNECT_TIMEOUT_S = 5
 SQLITE_BUSY_MS = 10_000
 REAP_TRIES = 5
+# An owner that writes as fast as it can must not keep others from ending its lease.
+TAKE_OVER_TRIES = 100
 
 # What a caller may say, and how long a client tries
 DURATION_MAX_MS = 3_650 * 24 * 3_600_000

@@ -10,7 +10,7 @@ import msgspec
 
 from ..core.clock import Env
 from ..core.errors import NotSerializable, Unavailable
-from .database import Database, LockedOut, Unstorable
+from .database import Database, LockedOut, LogMoved, Unstorable
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -47,6 +47,8 @@ class Verbs:
         def act_or_end_blockers() -> T:
             try:
                 return act()
+            except LogMoved:
+                raise  # nobody's lock: its owner is alive
             except LockedOut:
                 self.database.end_blockers(task_id)
                 raise

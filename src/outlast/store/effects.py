@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import msgspec
 
-from ..core import chain, limits
+from ..core import limits
 from ..core.bodies import fault
 from ..core.counters import DUPLICATES, count
 from ..core.errors import NotAllowedNow, UnknownEffect, UsageError
@@ -157,7 +157,7 @@ class EffectVerbs(Verbs):
             allow("settle", task, session)
             _allow_settling(effect, applied)
             now_ms = session.run("read_clock")[0]["now_ms"]
-            chapter = Chapter(session, task, chain.Quote.of_head(task), now_ms)
+            chapter = Chapter(session, task, now_ms)
             body = {
                 "key": key,
                 "name": effect.name,

@@ -19,7 +19,6 @@ from .writing import (
     counter_calls,
     effect_of,
     event_of,
-    last_event,
     lease_of,
     locked_task,
     store_task,
@@ -174,8 +173,7 @@ class LeaseVerbs(Verbs):
         if not lease.spared and _unsure(since_ms, now_ms, lease.ttl_ms):
             session.run("spare_lease", task_id=task_id, grant=grant)
             return "spared"
-        quote = chain.Quote.of(last_event(session, task_id))
-        chapter = Chapter(session, task, quote, now_ms, worker=lease.worker)
+        chapter = Chapter(session, task, now_ms, worker=lease.worker)
         end_lapsed(chapter, lease)
         what = "expired"
         if answer_cancel(chapter):
@@ -214,8 +212,7 @@ class LeaseVerbs(Verbs):
             if len(known) < len(doubts) or not all(known.values()):
                 return False
             now_ms = session.run("read_clock")[0]["now_ms"]
-            quote = chain.Quote.of_head(task)
-            chapter = Chapter(session, task, quote, now_ms)
+            chapter = Chapter(session, task, now_ms)
             for left, (key, body) in enumerate(sorted(known.items()), 1 - len(known)):
                 chapter.add("effect.settled", {"key": key, **body, "ends_review": left == 0})  # type: ignore[dict-item]
             chapter.close()
@@ -236,13 +233,12 @@ class LeaseVerbs(Verbs):
                 if not rows or rows[0]["grant"] != lease.grant:
                     return False
                 now_ms = session.run("read_clock")[0]["now_ms"]
-                quote = chain.Quote.of(last_event(session, task.id))
-                chapter = Chapter(session, task, quote, now_ms, worker=lease.worker)
+                chapter = Chapter(session, task, now_ms, worker=lease.worker)
                 had_result = progressed(session, task)
                 delay_ms = resume_delay_ms(1 if had_result else task.resumes + 1)
                 body = {"reason": "crashed", "by": by, "progressed": had_result,
                         "due_ms": now_ms + delay_ms}  # fmt: skip
-                chapter.add("lease.released", body, epoch=lease.epoch)
+                chapter.take_over("lease.released", body, lease)
                 answer_cancel(chapter) or give_up(chapter)
                 chapter.close(("delete_lease", {"task_id": task.id, "epoch": lease.epoch}))
                 return True

@@ -46,11 +46,9 @@ class LogVerbs(Verbs):
         return [self._append_alone(offer) for offer in offers]
 
     def stands(self, offer: Offer) -> Answer:
-        first = offer.entries[0].event
-        rows = self.database.once(
-            "standing_events", task_id=offer.task_id, quoted_seq=first.seq - 1
-        )
-        return standing(offer, [event_of(row) for row in rows])
+        # Not a bare read: the commit waits for the standby as that of the write itself would have.
+        with self.database.transaction() as session:
+            return standing_in(session, offer)
 
     def read(self, task_id: str, *, after: int = 0, limit: int = limits.READ_BATCH) -> list[Event]:
         rows = self.database.once("read_events", task_id=task_id, after=after, limit=limit)
@@ -139,7 +137,7 @@ def _questions(offer: Offer) -> list[Call]:
     task = {"task_id": offer.task_id}
     waits_for = body_of(offer.last).get("name") if offer.last.kind == "wait.started" else None
     return [
-        ("standing_events", {**task, "quoted_seq": offer.entries[0].event.seq - 1}),
+        standing_call(offer),
         ("look_gate", task),
         ("open_intents", task),
         ("signal_named", {**task, "name": waits_for or ""}),
@@ -193,8 +191,9 @@ def standing(offer: Offer, events: Sequence[Event]) -> Answer:
     first = offer.entries[0]
     at = {event.seq: event for event in events}
     quoted, next_one = at.get(first.event.seq - 1), at.get(first.event.seq)
-    if next_one is not None and next_one.digest == first.event.digest:
-        return written(offer)
+    last = at.get(offer.last.seq)
+    if last is not None and last.digest == offer.last.digest:
+        return written(offer)  # and with it, by the digests, all before it
     if quoted is None or quoted.digest != first.quoted:
         return Turned("commits_lost", "the event it quotes is gone: commits were lost")
     if next_one is not None:
@@ -204,10 +203,15 @@ def standing(offer: Offer, events: Sequence[Event]) -> Answer:
     return Turned("again")
 
 
+def standing_call(offer: Offer) -> Call:
+    quoted_seq = offer.entries[0].event.seq - 1
+    places = {"quoted_seq": quoted_seq, "last_seq": offer.last.seq}
+    return "standing_events", {"task_id": offer.task_id, **places}
+
+
 def standing_in(session: Session, offer: Offer) -> Answer:
     """`standing`, as this transaction sees it."""
-    quoted_seq = offer.entries[0].event.seq - 1
-    rows = session.run("standing_events", task_id=offer.task_id, quoted_seq=quoted_seq)
+    rows = session.send([standing_call(offer)])[0]
     return standing(offer, [event_of(row) for row in rows])
 
 

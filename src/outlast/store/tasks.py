@@ -16,7 +16,7 @@ from ..core.text import checked, named
 from .base import Verbs, keys_of
 from .database import Row, Session
 from .verbs import CancelAnswer, Held, NewTask, Order, Query, Submitted
-from .writing import Chapter, effect_of, last_event, lease_of, locked_task, task_of
+from .writing import Chapter, effect_of, lease_of, locked_task, task_of
 
 OPEN_STATES = frozenset({"ready", "running", "waiting", "review"})
 
@@ -132,8 +132,7 @@ class TaskVerbs(Verbs):
             if task.state == "running":
                 return self._cancel_running(session, task, order, force)
             now_ms = session.run("read_clock")[0]["now_ms"]
-            quote = chain.Quote.of_head(task)
-            chapter = Chapter(session, task, quote, now_ms)
+            chapter = Chapter(session, task, now_ms)
             end_cancelled(chapter, order.by, order.why, now_ms)
             chapter.close()
             return CancelAnswer("cancelled", chapter.task)
@@ -149,14 +148,12 @@ class TaskVerbs(Verbs):
         if not force and not lapsed:
             session.run("ask_cancel", task_id=task.id, by=order.by, why=order.why)
             return CancelAnswer("asked", task_of(session.run("get_task", task_id=task.id)[0]))
-        chapter = Chapter(
-            session, task, chain.Quote.of(last_event(session, task.id)), now_ms, worker=lease.worker
-        )
+        chapter = Chapter(session, task, now_ms, worker=lease.worker)
         if lapsed:
             end_lapsed(chapter, lease)
         else:
             body = {"by": order.by, "why": order.why, "progressed": progressed(session, task)}
-            chapter.add("lease.revoked", body, epoch=lease.epoch)
+            chapter.take_over("lease.revoked", body, lease)
         asked_ms = task.cancel_ms or now_ms
         end_cancelled(chapter, task.cancel_by or order.by, task.cancel_why or order.why, asked_ms)
         chapter.close(("delete_lease", {"task_id": task.id, "epoch": lease.epoch}))
@@ -198,8 +195,7 @@ class TaskVerbs(Verbs):
             task = locked_task(session, task_id)
             allow("retry", task, session)
             now_ms = session.run("read_clock")[0]["now_ms"]
-            quote = chain.Quote.of_head(task)
-            chapter = Chapter(session, task, quote, now_ms)
+            chapter = Chapter(session, task, now_ms)
             chapter.add("task.reopened", {"by": order.by, "why": order.why})
             chapter.close()
             return chapter.task
@@ -215,15 +211,14 @@ class TaskVerbs(Verbs):
             allow("revoke", task, session)
             lease = lease_of(session.run("lock_lease", task_id=task.id)[0])
             now_ms = session.run("read_clock")[0]["now_ms"]
-            quote = chain.Quote.of(last_event(session, task.id))
-            chapter = Chapter(session, task, quote, now_ms, worker=lease.worker)
+            chapter = Chapter(session, task, now_ms, worker=lease.worker)
             body = {
                 "by": order.by,
                 "why": order.why,
                 "progressed": progressed(session, task),
                 "due_ms": now_ms if now else max(now_ms, lease.expires_ms),
             }
-            chapter.add("lease.revoked", body, epoch=lease.epoch)
+            chapter.take_over("lease.revoked", body, lease)
             answer_cancel(chapter)
             chapter.close(("delete_lease", {"task_id": task.id, "epoch": lease.epoch}))
             return chapter.task
@@ -269,7 +264,7 @@ def end_lapsed(chapter: Chapter, lease: Lease) -> None:
         "progressed": had_result,
         "due_ms": chapter.now_ms + resume_delay_ms(in_a_row),
     }
-    chapter.add("lease.expired", body, epoch=lease.epoch)
+    chapter.take_over("lease.expired", body, lease)
 
 
 def resume_delay_ms(in_a_row: int) -> int:

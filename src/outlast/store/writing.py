@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from msgspec.structs import asdict
 
-from ..core import chain, counters, ledger
+from ..core import chain, counters, ledger, limits
 from ..core.errors import UnknownTask
 from ..core.lifecycle import Body, after, body_of, payload_of, raw_text, text_of
 from ..core.model import FINAL, Effect, Entry, Event, Lease, Task
@@ -70,31 +70,46 @@ def append_call(entry: Entry) -> Call:
 class Chapter:
     """Events that somebody who is not the owner adds to a task, which is locked meanwhile.
 
-    `task` is the row as it stands after them. `worker` is whose counters they move.
-    Raises LogMoved if the log has gone on (an owner appends without the task's lock).
+    `task` is the row as it stands after them. `worker` is whose counters they move. Raises LogMoved
+    if the log goes on and on (an owner appends without the task's lock).
     """
 
-    def __init__(
-        self, session: Session, task: Task, quote: chain.Quote, now_ms: int, *, worker: str = ""
-    ):
-        self.session, self.task, self.quote, self.now_ms = session, task, quote, now_ms
+    def __init__(self, session: Session, task: Task, now_ms: int, *, worker: str = "") -> None:
+        self.session, self.task, self.now_ms = session, task, now_ms
+        self.quote = chain.Quote.of_head(task)
         self._worker = worker
         self._counts: list[counters.Count] = []
         self._effects: list[Call] = []
 
-    def add(self, kind: str, body: Body, *, epoch: int = 0, holder: int = 0) -> Event:
-        """Append one event, as `epoch`, after which `holder` may write."""
+    def take_over(self, kind: str, body: Body, lease: Lease) -> None:
+        """End an owner's lease with one event, in the place that its own next one would have had.
+
+        An owner that writes without a pause may always have been there first: so the last event is
+        read right before, and again, in this transaction.
+        """
+        for _ in range(limits.TAKE_OVER_TRIES):
+            self.quote = chain.Quote.of(last_event(self.session, self.task.id))
+            if self._append(kind, body, epoch=lease.epoch):
+                return
+        raise LogMoved(self.task.id)
+
+    def add(self, kind: str, body: Body) -> None:
+        """Append one event to a task that nobody owns."""
+        if not self._append(kind, body, epoch=0):
+            raise LogMoved(self.task.id)
+
+    def _append(self, kind: str, body: Body, *, epoch: int) -> bool:
         entry = chain.entry(
-            self.quote, epoch, holder=holder, kind=kind, body=text_of(body), at_ms=self.now_ms
+            self.quote, epoch, holder=0, kind=kind, body=text_of(body), at_ms=self.now_ms
         )
         name, params = append_call(entry)
         if not self.session.run(name, **params):
-            raise LogMoved(self.task.id)
+            return False
         self.quote = chain.Quote.of(entry.event)
         self.task = after(self.task, entry.event)
         self._counts += counters.counted(entry.event, body, self.task)
         self._effects += effect_calls(entry.event, body)
-        return entry.event
+        return True
 
     def end(self, kind: str, body: Body, intents: Sequence[Effect]) -> None:
         """A final event; what was begun and has no outcome is said to be unknown before it."""

@@ -19,13 +19,12 @@ values (:task_id, 1, :holder, :kind, :body, :at_ms, :digest)
 returning seq
 
 -- name: standing_events
--- What stands at the quoted place and at the one after it.
+-- What stands at the quoted place, at the one after it, and at the last of the offer.
 select {event}
   from outlast.events
  where task_id = :task_id
-   and seq >= :quoted_seq
+   and seq in (:quoted_seq, :quoted_seq + 1, :last_seq)
  order by seq
- limit 2
 
 -- name: read_events
 select {event}
