@@ -1,4 +1,4 @@
-"""The databases under the stores of these tests: opened, read behind their backs, turned in time."""
+"""The databases under these tests: opened, read behind their backs, moved in time."""
 
 from __future__ import annotations
 
@@ -110,7 +110,8 @@ class SqliteStores(Stores):
         self.connection.execute(statement, values)
 
     def tables(self) -> list[str]:
-        return [row["name"] for row in self.rows("select name from sqlite_schema where type = 'table'")]
+        listed = self.rows("select name from sqlite_schema where type = 'table'")
+        return [row["name"] for row in listed]
 
 
 # A clock of a database that stands still until somebody moves it.

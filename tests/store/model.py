@@ -94,9 +94,7 @@ class Model:
             task.progressed = True
         if kind == "effect.intended":
             observed = said["key"] in self.acts and self.acts[said["key"]].observed
-            self.acts[said["key"]] = Act(
-                task.id, observed=observed, shared=bool(said["shared"])
-            )
+            self.acts[said["key"]] = Act(task.id, observed=observed, shared=bool(said["shared"]))
         elif kind in ("effect.applied", "effect.failed", "effect.unknown"):
             self.acts[said["key"]].state = kind.removeprefix("effect.")
         elif kind == "wait.ended":

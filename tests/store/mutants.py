@@ -59,7 +59,13 @@ MUTANTS = {
     ),
     "inserted": Mutant(
         "only if inserted: an event that is there already counts as written just now",
-        (("append", r"on conflict do nothing", "on conflict (task_id, seq) do update set seq = excluded.seq"),),
+        (
+            (
+                "append",
+                r"on conflict do nothing",
+                "on conflict (task_id, seq) do update set seq = excluded.seq",
+            ),
+        ),
         ("test_append.py",),
     ),
     "expiry": Mutant(
@@ -147,7 +153,13 @@ MUTANTS = {
     ),
     "shared key": Mutant(
         "one row a key: everybody who begins is the first",
-        (("claim_key", r"on conflict do nothing", "on conflict (key) do update set key = excluded.key"),),
+        (
+            (
+                "claim_key",
+                r"on conflict do nothing",
+                "on conflict (key) do update set key = excluded.key",
+            ),
+        ),
         ("test_shared_keys.py",),
     ),
     "kept for good": Mutant(
@@ -158,7 +170,11 @@ MUTANTS = {
     "not final": Mutant(
         "only what has ended: retention removes living tasks",
         (
-            ("prunable_tasks", r"finished_ms is not null\s+and finished_ms < :before_ms", "created_ms < :before_ms"),
+            (
+                "prunable_tasks",
+                r"finished_ms is not null\s+and finished_ms < :before_ms",
+                "created_ms < :before_ms",
+            ),
             ("delete_task", r"and finished_ms is not null", ""),
         ),
         ("test_upkeep.py",),

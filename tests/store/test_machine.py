@@ -30,8 +30,11 @@ SHARED = "invoice-17"
 TASKS = 4
 WORKERS = st.sampled_from(["a", "b", "c"])
 PICK = st.integers(0, 1_000)
-WORK = "step note intend applied failed".split()
-ENDS = "wait sleep review retry succeed fail stop drain deadline trust unstarted".split()
+WORK = ["step", "note", "intend", "applied", "failed"]
+ENDS = [
+    *("wait", "sleep", "review", "retry", "succeed", "fail", "stop"),
+    *("drain", "deadline", "trust", "unstarted"),
+]
 FATES = st.sampled_from(["heard"] * 4 + ["answer lost", "request lost"])
 MOMENTS = st.sampled_from([1, 900, TTL // 2, TTL + 1, 3 * TTL, 400_000])
 

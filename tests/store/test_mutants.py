@@ -15,13 +15,13 @@ from tests.store.mutants import IDEA, MUTANTS, VARIABLE
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
 ENOUGH = 3
+PYTEST = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--tb=no", "-r", "N"]
 
 
 def failures(mutant: str, *arguments: str, databases: str = "sqlite") -> int:
     """Run tests of this folder under a mutant in a process of their own; how many fail."""
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--tb=no", "-r", "N"]
-        + ["-k", databases, "-m", "not faults", *arguments],
+        [*PYTEST, "-k", databases, "-m", "not faults", *arguments],
         cwd=ROOT,
         env={**os.environ, VARIABLE: mutant},
         capture_output=True,
@@ -49,7 +49,8 @@ def test_a_store_without_this_promise_is_noticed(name: str) -> None:
 @pytest.mark.timeout(3_000)
 def test_how_many_tests_notice_each_missing_promise(capsys: pytest.CaptureFixture[str]) -> None:
     """Every mutant against the whole folder, and the whole folder without one."""
-    everything = str(HERE), "--ignore", str(Path(__file__)), "--ignore", str(HERE / "test_machine.py")
+    apart = [f"--ignore={HERE / file}" for file in ("test_mutants.py", "test_machine.py")]
+    everything = str(HERE), *apart
     assert failures("", *everything) == 0, "without a mutant everything passes"
 
     seen = {name: failures(name, *everything) for name in MUTANTS}

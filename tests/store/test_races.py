@@ -67,9 +67,7 @@ def test_a_reaper_buries_an_owner_that_writes_without_renewing(
         thread = writing(stores, owner, stop)
         try:
             ended = [
-                task_id
-                for _ in range(3)
-                for task_id in store.reap(since_ms=store.now_ms()).expired
+                task_id for _ in range(3) for task_id in store.reap(since_ms=store.now_ms()).expired
             ]
         finally:
             stop.set()

@@ -10,9 +10,7 @@ from tests.store.databases import Stores
 from tests.store.world import OPERATOR, TTL, claim, counter, enlisted, grants, start, submit, worker
 
 
-def test_an_enlisted_worker_is_known_with_the_databases_times(
-    stores: Stores, store: Store
-) -> None:
+def test_an_enlisted_worker_is_known_with_the_databases_times(stores: Stores, store: Store) -> None:
     known = store.enlist(worker("new", slots=3))
 
     assert (known.state, known.slots, known.started_ms, known.beat_ms) == (
@@ -44,7 +42,10 @@ def test_one_worker_is_asked_to_drain(store: Store) -> None:
     states = {each.id: each.state for each in store.workers()}
     assert states == {"worker-old": "draining", "worker-new": "active"}
     assert "ann" in (asked[0].drain_by or "")
-    assert (store.renew("worker-old", []).drain, store.renew("worker-new", []).drain) == (True, False)
+    assert (store.renew("worker-old", []).drain, store.renew("worker-new", []).drain) == (
+        True,
+        False,
+    )
 
 
 def test_all_workers_of_a_build_are_asked_to_drain(store: Store) -> None:

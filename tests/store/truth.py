@@ -11,19 +11,20 @@ from typing import NamedTuple
 
 from outlast.core import ledger, lifecycle
 from outlast.core.model import FINAL, Effect, Event, Task
-from outlast.store.verbs import Store
+from outlast.store.verbs import Finding, Store
 from tests.store.databases import Row, Stores
 
 FOLDED = (
-    "queue agent input key labels priority created_ms epoch failures resumes expiries handoffs "
-    "result error head_seq head_digest head_ms max_resumes max_expiries started_ms finished_ms"
-).split()
+    *("queue", "agent", "input", "key", "labels", "priority", "max_resumes", "max_expiries"),
+    *("created_ms", "epoch", "failures", "resumes", "expiries", "handoffs", "result", "error"),
+    *("head_seq", "head_digest", "head_ms", "started_ms", "finished_ms"),
+)
 # A wake is not on the log, so a waiting task may be ready: then these have moved.
 WOKEN = ("state", "reason", "due_ms", "waiting_for")
 OF_EFFECTS = (
-    "name tool fingerprint shared state tries intent_seq outcome_seq result error intended_ms "
-    "settled_ms"
-).split()
+    *("name", "tool", "fingerprint", "shared", "state", "tries", "intent_seq", "outcome_seq"),
+    *("result", "error", "intended_ms", "settled_ms"),
+)
 BY_OTHERS = {"task.submitted", "lease.granted", "lease.expired", "lease.revoked", "effect.settled"}
 
 
@@ -118,9 +119,7 @@ def check_end(events: Sequence[Event]) -> None:
         if event.kind == "effect.intended" and not lifecycle.body_of(event).get("shared"):
             # (The doubt of a shared key may have gone over to another task.)
             doubts.add(lifecycle.body_of(event)["key"])
-        elif event.kind in ledger.OUTCOMES:
-            doubts.discard(lifecycle.body_of(event)["key"])
-        elif event.kind == "effect.settled":
+        elif event.kind in ledger.OUTCOMES or event.kind == "effect.settled":
             doubts.discard(lifecycle.body_of(event)["key"])
         elif event.kind.startswith("task.") and event.kind.removeprefix("task.") in FINAL:
             assert not doubts, f"{event}, and nothing is said of {doubts}"
@@ -246,10 +245,10 @@ def _duplicate(times: int = 1, **labels: str) -> tuple[str, str, int]:
 
 def check_what_the_store_says(store: Store) -> None:
     """`outlast doctor` finds nothing broken either."""
-    broken = [
-        each.said
-        for each in store.checkup()
-        # The servers of these tests are not durable on purpose.
-        if each.state == "broken" and each.check != "durability"
-    ]
-    assert not broken, broken
+    said = broken(store.checkup())
+    assert not said, said
+
+
+def broken(findings: Iterable[Finding]) -> list[str]:
+    """What a checkup says of broken tasks; that servers of tests are not durable is on purpose."""
+    return [each.said for each in findings if each.state == "broken" and each.check != "durability"]
