@@ -90,11 +90,12 @@ LARGE: dict[str, Scene] = {
     ),
     "failover of an effect": Scene((EFFECT,), prompt=True, left=Left(failovers=1, crashes=1)),
     "wait and drain": Scene(
-        (WAIT,), prompt=True, left=Left(signals=1, timers=1, late=1, lapses=1, drains=1)
+        (WAIT,), prompt=True, left=Left(signals=1, timers=1, lapses=1, drains=1)
     ),
+    "wait, late": Scene((WAIT,), prompt=True, left=Left(signals=1, late=1, lapses=1)),
     "cancel, answer lost": Scene((STEP,), left=Left(cancels=1, drains=1, lapses=1, lost=1)),
     "cancel in a call": Scene(
-        (EFFECT,), "ask", prompt=True, left=Left(cancels=1, crashes=1, drains=1, lost=1)
+        (EFFECT,), "ask", prompt=True, left=Left(cancels=1, crashes=1, drains=1)
     ),
     "ask, twice in doubt": Scene(
         (EFFECT,), "ask", prompt=True, left=Left(lapses=1, mistrusts=1, lost=1)
@@ -102,7 +103,7 @@ LARGE: dict[str, Scene] = {
     "retry, answer lost": Scene(
         (EFFECT,), prompt=True, left=Left(crashes=1, lapses=1, exceptions=1, lost=1)
     ),
-    "shared, lapsing": Scene((EFFECT, EFFECT), "ask", prompt=True, left=Left(lapses=1, lost=1)),
+    "shared, lapsing": Scene((EFFECT, EFFECT), "ask", prompt=True, left=Left(lapses=1)),
     "shared, probed": Scene((EFFECT, EFFECT), "probe", prompt=True, left=Left(crashes=1, lapses=1)),
 }
 
@@ -116,7 +117,7 @@ SMALL_TIME: dict[str, Clockwork] = {
 LARGE_TIME: dict[str, Clockwork] = {
     "time: slow reaper": Clockwork(reap_every=(3, 3)),
     "time: claims asked again": Clockwork(asks_again=1),
-    "time: outage and heir": Clockwork(outages=1),
+    "time: outage and rival": Clockwork(outages=1, grants=1),
     "time: failover": Clockwork(failovers=1),
 }
 

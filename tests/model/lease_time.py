@@ -13,13 +13,13 @@ from typing import NamedTuple
 
 TTL = 4
 MARGIN = 1
-KILL_AFTER = 1
+KILL_AFTER = 2  # longer than the margin, as it may well be
 UNSURE = TTL // 2  # a reaper that has not looked for longer is unsure, until it has for as long
 
 ONE_TRUSTS = "at most one worker trusts a lease"
 TRUST_IS_LEASED = "who trusts its lease has it, and it has not lapsed"
 ONE_CALLS = "no heir probes or calls while a call of the old owner can be under way"
-BOUNDED = "a lease is declared dead within 2 TTL + 2 ticks of the reaper"
+BOUNDED = "a lease is declared dead within 2 TTL + 2 reaps of its owner's last word"
 HAD_ITS_CHANCE = "nobody is declared dead for an outage of the database"
 
 
@@ -41,6 +41,7 @@ class Asked(NamedTuple):
 class Worker(NamedTuple):
     grant: int = 0  # the lease that it believes to have
     trust: int = 0
+    given_up: int = 0  # the last lease that it had: a claim never answers with an older one
     untried: bool = False  # a grant whose claim was asked again: no trust before a renewal
     asked: Asked | None = None
     calling: int = -1  # ticks since its call should have been killed; -1: none is under way
@@ -83,6 +84,11 @@ class Clockwork:
             asks_again=self.asks_again,
         )
 
+    def age_max(self) -> int:
+        """How old a lease may become without word from its owner; 0: not promised."""
+        undisturbed = self.outages == 0 and self.failovers == 0
+        return 2 * TTL + 2 * self.reap_every[1] if undisturbed else 0
+
 
 Move = tuple[str, Time]
 
@@ -94,7 +100,7 @@ def moves(clock: Clockwork, now: Time) -> Iterator[Move]:
         yield from _reaper(clock, now)
     yield from _faults(clock, now)
     if _may_tick(clock, now):
-        yield "tick", _tick(now)
+        yield "tick", _tick(clock, now)
 
 
 # -- a worker ------------------------------------------------------------------------------------
@@ -110,7 +116,7 @@ def _worker(clock: Clockwork, now: Time, number: int, worker: Worker) -> Iterato
         yield from _answers(clock, now, number, worker, worker.asked)
     yield from _calls(clock, now, number, worker)
     if worker.grant and not worker.trust and not worker.untried and worker.calling < 0:
-        gone = worker._replace(grant=0)
+        gone = worker._replace(grant=0, given_up=worker.grant if clock.failovers else 0)
         yield f"worker {number}: gives up without trust", _with(now, number, gone)
 
 
@@ -148,7 +154,7 @@ def _dropped(now: Time, number: int, worker: Worker, asked: Asked) -> Time:
 def _arrives(clock: Clockwork, now: Time, number: int, worker: Worker, asked: Asked) -> Move:
     lease = now.lease
     if asked.verb == "claim":
-        mine = lease is not None and lease.grant % 10 == number
+        mine = lease is not None and lease.grant % 10 == number and lease.grant > worker.given_up
         if lease is None and now.hold == 0 and now.grants < clock.grants:
             grants = now.grants + 1
             lease = Lease(grants * 10 + number)
@@ -251,14 +257,15 @@ def _hold(clock: Clockwork) -> int:
 
 def _may_tick(clock: Clockwork, now: Time) -> bool:
     """What has a bound happens in time: the reaper's look, the end of a call that is killed."""
-    if now.up and now.gap >= clock.reap_every[1]:
-        return clock.reap_every[1] < now.gap and now.lease is None
+    latest = clock.reap_every[1]
+    if now.up and now.gap >= latest and not (now.lease is None and now.gap > latest):
+        return False
     return all(worker.calling < KILL_AFTER for worker in now.workers)
 
 
-def _tick(now: Time) -> Time:
-    lease = _older(now.lease, now.up)
-    standby = None if now.standby is None else (_older(now.standby[0], now.up),)
+def _tick(clock: Clockwork, now: Time) -> Time:
+    lease = _older(clock, now.lease, now.up)
+    standby = None if now.standby is None else (_older(clock, now.standby[0], now.up),)
     return now._replace(
         workers=tuple(_worker_older(worker) for worker in now.workers),
         lease=lease,
@@ -269,14 +276,13 @@ def _tick(now: Time) -> Time:
     )
 
 
-def _older(lease: Lease | None, up: bool) -> Lease | None:
+def _older(clock: Clockwork, lease: Lease | None, up: bool) -> Lease | None:
+    """What no promise of this clockwork looks at is not counted: it would only split states."""
     if lease is None:
         return None
-    return lease._replace(
-        left=max(0, lease.left - 1),
-        age=min(lease.age + 1, 9 * TTL),
-        heard=min(TTL, lease.heard + up),
-    )
+    age = min(lease.age + 1, clock.age_max() + 1) if clock.age_max() else 0
+    heard = min(TTL, lease.heard + up) if clock.outages else TTL
+    return lease._replace(left=max(0, lease.left - 1), age=age, heard=heard)
 
 
 def _worker_older(worker: Worker) -> Worker:
@@ -302,8 +308,7 @@ def check(clock: Clockwork, now: Time) -> str | None:
                 return TRUST_IS_LEASED
     if sum(worker.calling >= 0 for worker in now.workers) > 1:
         return ONE_CALLS
-    limit = 2 * TTL + 2 * clock.reap_every[1]
-    if clock.outages == 0 and clock.failovers == 0 and now.lease and now.lease.age > limit:
+    if clock.age_max() and now.lease and now.lease.age > clock.age_max():
         return BOUNDED
     return HAD_ITS_CHANCE if now.declared and clock.outages else None
 

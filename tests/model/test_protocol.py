@@ -30,9 +30,9 @@ STATES_MIN = {
     "time": 18_000,
     "time: reaper crashes": 15_000,
     "time: claim asked again": 1_500,
-    "time: outage": 13_000,
+    "time: outage": 5_000,
 }
-LARGE_STATES_MIN = 20_000
+LARGE_STATES_MIN = 4_000
 
 
 @pytest.mark.timeout(300)
