@@ -1,4 +1,4 @@
-"""What workers of these tests do: one errand with every kind of act, and one to be cancelled."""
+"""What workers of these tests do: errands with every kind of act."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from tests.faults.bank import BankClient
 app = outlast.App()
 BANK = BankClient(os.environ.get("ERRANDS_BANK", ""))
 AMOUNTS = {"deposit": 10, "pay": 32, "fee": 1}
+WALK_S = 0.1
 RESULT = {"plan": "buy", "approved": True, "paid": 43}
 
 
@@ -31,6 +32,16 @@ async def errand(ctx: outlast.Context) -> dict[str, Any]:
         "fee", pay, AMOUNTS["fee"], key=f"{ctx.task_id}-fee", on_unknown="retry"
     )
     return {"plan": plan, "approved": approved, "paid": paid}
+
+
+@app.agent(kill_after="1s")
+async def trek(ctx: outlast.Context, legs: int) -> int:
+    """Walk a while and pay a toll, again and again."""
+    paid = 0
+    for leg in range(legs):
+        await ctx.step(f"walk {leg}", asyncio.sleep, WALK_S)
+        paid += await ctx.effect(f"toll {leg}", pay, 1, on_unknown="retry")
+    return paid
 
 
 @app.agent(kill_after="1s")

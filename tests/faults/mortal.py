@@ -25,7 +25,7 @@ from outlast.worker.worker import run
 from tests.faults.errands import app
 from tests.support.waiting import until
 
-TTL_MS = 600
+TTL_MS = int(os.environ.get("ERRANDS_TTL_MS", "600"))
 POLL_MS = 100
 GRACE_MS = 3_000
 APPENDS = ("append", "first_event")

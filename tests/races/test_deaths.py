@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 
 from tests.faults import crew
@@ -18,6 +19,6 @@ SOME = [
 def test_a_worker_may_die_at_its_commits(
     sqlite_url: str, processes: Processes, tmp_path: Path
 ) -> None:
-    country = Country(crew.migrated(sqlite_url), processes, tmp_path)
-    for moment, point in SOME:
-        assert country.live(moment, point).killed
+    with closing(Country(crew.migrated(sqlite_url), processes, tmp_path)) as country:
+        for moment, point in SOME:
+            assert country.live(moment, point).killed

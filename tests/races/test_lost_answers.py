@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import itertools
-import os
 import random
-import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from outlast.core.counters import FENCED
 from tests.faults import history
+from tests.faults.disks import in_memory
 from tests.faults.lossy import Losses, LossyStore
 from tests.store import truth, world
 from tests.store.databases import SqliteStores
@@ -21,19 +20,15 @@ READS = ("get", "find", "read", "last", "signals", "workers", "now_ms", "find_ef
 State = dict[str, Sequence[str]]
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> Iterator[Path]:
-    """In memory where there is a place: ten times faster, and nothing here is about disks."""
-    memory = Path("/dev/shm")
-    place = memory if os.access(memory, os.W_OK) else tmp_path
-    with tempfile.TemporaryDirectory(prefix="outlast-tests-", dir=place) as name:
-        yield Path(name)
-
-
 def test_whichever_answer_is_lost_the_rows_are_the_same(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Cases R11, R69, R73: the clock stands still meanwhile, so every byte can be compared."""
+    with in_memory(tmp_path) as folder:
+        _lose_each_answer(folder, monkeypatch)
+
+
+def _lose_each_answer(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     undisturbed, calls = told(folder / "none", Losses(), monkeypatch)
     writes = [nth for nth, verb in enumerate(calls, 1) if verb not in READS]
     assert len(writes) > 40

@@ -1,0 +1,61 @@
+"""Disks of one's own: small ones, to be filled or made read-only, and some that are none."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from tests.support import programs
+
+
+class Disk:
+    """A file system of its own in memory, so large that it can be filled."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._ballast = folder / "ballast"
+
+    def fill(self) -> None:
+        """Leave no byte free."""
+        with self._ballast.open("wb", buffering=0) as ballast:
+            try:
+                while True:
+                    ballast.write(b"\0" * 4096)
+            except OSError:
+                return
+
+    def make_room(self) -> None:
+        self._ballast.unlink()
+
+    def allow_writes(self, allowed: bool) -> None:
+        _mount("-o", f"remount,{'rw' if allowed else 'ro'}", str(self.folder))
+
+
+@contextmanager
+def small_disk(folder: Path, megabytes: int = 4) -> Iterator[Disk]:
+    """A disk mounted at `folder` within the block; a loud skip where that is denied."""
+    folder.mkdir(exist_ok=True)
+    _mount("-t", "tmpfs", "-o", f"size={megabytes}m,mode=777", "tmpfs", str(folder))
+    try:
+        yield Disk(folder)
+    finally:
+        subprocess.run(["umount", "-l", str(folder)], check=True)
+
+
+@contextmanager
+def in_memory(otherwise: Path) -> Iterator[Path]:
+    """A folder that is no disk, where there is one: for tests that are not about disks."""
+    memory = Path("/dev/shm")
+    place = memory if os.access(memory, os.W_OK) else otherwise
+    with tempfile.TemporaryDirectory(prefix="outlast-tests-", dir=place) as name:
+        yield Path(name)
+
+
+def _mount(*words: str) -> None:
+    done = subprocess.run(["mount", *words], capture_output=True, text=True)
+    if done.returncode:
+        programs.missing(f"the right to mount a disk ({done.stderr.strip()})")
