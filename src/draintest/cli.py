@@ -1,0 +1,207 @@
+"""The `draintest` command: run, list, show, verify."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import signal
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import click
+
+from . import evidence
+from .history import View
+from .makers import maker
+from .plan import FAULTS, PROFILES, Wanted, make
+from .progress import progress
+from .run import Maker, Run
+from .scenarios import Scenario
+from .target import CannotSay
+from .verdict import FAIL, INCONCLUSIVE, UNSUPPORTED, Verdict
+from .waiting import BrokenOff, broken_off
+
+INTERRUPTED = 130
+USAGE = 2
+KINDS = (*FAULTS, "clock", "cancel", "time")
+MARKS = {
+    "pass": "pass",
+    "fail": "FAIL",
+    "inconclusive": "INCONCLUSIVE",
+    "unsupported": "unsupported",
+}
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+def draintest() -> None:
+    """Harm real workers, and judge from outside whether anything was lost or done twice."""
+
+
+@draintest.command()
+@click.argument("target", default="outlast")
+@click.option("--db", default="", metavar="URL", help="A PostgreSQL; a schema is made and dropped.")
+@click.option("--profile", type=click.Choice(["quick", "full"]), default="quick")
+@click.option("--faults", default=",".join(KINDS), metavar="LIST", help="Which kinds of harm.")
+@click.option("--only", multiple=True, metavar="NAME", help="Scenarios that begin so.")
+@click.option("--seed", type=int, default=1, show_default=True, help="Of the random programs.")
+@click.option("--lanes", type=click.IntRange(1, 64), default=6, show_default=True)
+@click.option("--ttl-ms", type=click.IntRange(100), help="The lease that the target is given.")
+@click.option("--grace-ms", type=click.IntRange(100), help="The grace of a drain.")
+@click.option("--evidence", "folder", metavar="FOLDER", help="Where to keep it; new or empty.")
+@click.option("--json", "as_json", is_flag=True, help="The verdict as JSON on stdout.")
+def run(target: str, as_json: bool, folder: str | None, lanes: int, **options: Any) -> None:
+    """Run the test against TARGET: outlast, a file.toml, or MODULE:FUNCTION.
+
+    Exit code 0 pass, 1 fail, 2 inconclusive.
+    """
+    wanted = _wanted(options)
+    place = _folder(folder)
+    limits = {n: options[n] for n in ("ttl_ms", "grace_ms") if options[n] is not None}
+    made = _maker(target, options["db"], limits)
+    scenarios = make(wanted)
+    if not scenarios:
+        raise click.UsageError("no scenario is left to be run; see `draintest list`")
+    command = _again(target, wanted, options, lanes)
+    began = time.monotonic()
+    verdict = _run(made, scenarios, place, lanes, wanted, command)
+    if as_json:
+        click.echo(json.dumps(verdict.plain()))
+    else:
+        _print(verdict, time.monotonic() - began)
+    click.echo(f"evidence: {place / 'report.html'}", err=as_json)
+    if verdict.exit_code:
+        click.echo(f"again: {shlex.join(command)}", err=True)
+    sys.exit(verdict.exit_code)
+
+
+@draintest.command("list")
+@click.option("--profile", type=click.Choice(sorted(PROFILES)), default="quick")
+@click.option("--seed", type=int, default=1)
+def list_(profile: str, seed: int) -> None:
+    """The scenarios of a profile, and the faults each of them needs."""
+    for scenario in make(Wanted(profile=profile, seed=seed)):
+        harms = ", ".join(scenario.harms) or "no harm"
+        click.echo(f"{scenario.name:28} {harms}")
+
+
+@draintest.command()
+@click.argument("folder", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.option("--line", "lines", type=int, multiple=True, help="Print these lines of the history.")
+def show(folder: Path, lines: tuple[int, ...]) -> None:
+    """The verdict of an evidence folder, and the records behind its findings."""
+    told = json.loads((folder / "verdict.json").read_text())
+    history = (folder / "history.jsonl").read_text().splitlines()
+    for number in lines:
+        click.echo(history[number - 1])
+    if lines:
+        return
+    click.echo(f"{MARKS[told['verdict']]}  {_figures(told['figures'])}")
+    for check in told["checks"]:
+        click.echo(f"{check['check']:4} {MARKS[check['verdict']]:13} {check['promise']}")
+        for finding in check["findings"]:
+            click.echo(f"     {finding['scenario']}: {finding['said']}")
+            for number in finding["lines"]:
+                click.echo(f"       {history[number - 1][:200]}")
+    for scenario in told["scenarios"]:
+        if scenario["verdict"] == INCONCLUSIVE:
+            click.echo(f"{scenario['scenario']}: {scenario['why']}")
+
+
+@draintest.command()
+@click.argument("folder", type=click.Path(exists=True, file_okay=False, path_type=Path))
+def verify(folder: Path) -> None:
+    """Whether an evidence folder is as it was written, and its verdict follows from its history."""
+    wrong = evidence.verify(folder)
+    for said in wrong:
+        click.echo(said)
+    if wrong:
+        sys.exit(1)
+    click.echo(f"{folder}: as it was written; the verdict follows from the history")
+
+
+def main() -> None:
+    """The console script."""
+    signal.signal(signal.SIGTERM, lambda *_: os.kill(os.getpid(), signal.SIGINT))
+    try:
+        draintest(prog_name="draintest", standalone_mode=True)
+    except BrokenOff:
+        click.echo("draintest: broken off; everything that it had made is gone", err=True)
+        sys.exit(INTERRUPTED)
+
+
+def _run(
+    made: Maker,
+    scenarios: list[Scenario],
+    place: Path,
+    lanes: int,
+    wanted: Wanted,
+    command: list[str],
+) -> Verdict:
+    facts = {"name": made.name, "seed": wanted.seed, "profile": wanted.profile}
+    header = {**facts, "limited": wanted.limited, "target": made.name}
+    broken_off.clear()
+    with progress(len(scenarios)) as tell:
+        records = Run(made, place, lanes, tell, header).play(scenarios)
+    told = View(records).first("target.version")
+    version = told["version"] if told else {}
+    return evidence.write(place, records, evidence.environment(version, command, facts))
+
+
+def _wanted(options: dict[str, Any]) -> Wanted:
+    faults = tuple(filter(None, options["faults"].split(",")))
+    if unknown := set(faults) - set(KINDS):
+        raise click.UsageError(f"unknown faults {sorted(unknown)}; there are {', '.join(KINDS)}")
+    ordered = tuple(kind for kind in KINDS if kind in faults)
+    return Wanted(options["profile"], ordered, options["seed"], tuple(options["only"]))
+
+
+def _maker(target: str, db: str, limits: dict[str, int]) -> Maker:
+    try:
+        return maker(target, db, limits)
+    except (OSError, ValueError, ImportError, AttributeError, CannotSay) as error:
+        raise click.UsageError(f"{target!r} is no target: {error}") from error
+
+
+def _folder(folder: str | None) -> Path:
+    if folder is None:
+        return Path(tempfile.mkdtemp(prefix="evidence-of-draintest-"))
+    place = Path(folder)
+    if place.exists() and any(place.iterdir()):
+        raise click.UsageError(f"{place} is not empty; evidence is never written over")
+    place.mkdir(parents=True, exist_ok=True)
+    return place
+
+
+def _again(target: str, wanted: Wanted, options: dict[str, Any], lanes: int) -> list[str]:
+    """The command that repeats this run; an address is named, not shown, for its password."""
+    words = ["draintest", "run", target, "--profile", wanted.profile, "--seed", str(wanted.seed)]
+    words += ["--faults", ",".join(wanted.faults), "--lanes", str(lanes)]
+    words += [word for name in wanted.only for word in ("--only", name)]
+    for name in ("ttl_ms", "grace_ms"):
+        if options[name] is not None:
+            words += [f"--{name.replace('_', '-')}", str(options[name])]
+    return [*words, "--db", "URL"] if options["db"] else words
+
+
+def _print(verdict: Verdict, seconds: float) -> None:
+    for check in verdict.checks:
+        seen = "nothing to look at" if not check.seen and check.verdict != UNSUPPORTED else ""
+        said = seen or f"seen {check.seen}"
+        click.echo(f"{check.check:4} {MARKS[check.verdict]:13} {check.promise} ({said})")
+        for finding in check.findings[:5]:
+            click.echo(f"       {finding.scenario}: {finding.said} {list(finding.lines)}")
+    for scenario in verdict.scenarios:
+        if scenario.verdict in (INCONCLUSIVE, FAIL):
+            click.echo(f"  {MARKS[scenario.verdict]} {scenario.scenario}: {scenario.why}")
+    click.echo(f"{MARKS[verdict.verdict].upper()}  {_figures(verdict.figures)} · {seconds:.1f} s")
+
+
+def _figures(f: dict[str, int]) -> str:
+    return (
+        f"{f['scenarios']} scenarios · {f['faults']} faults landed · {f['effects']} effects · "
+        f"{f['resumes']} resumes"
+    )

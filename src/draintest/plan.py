@@ -1,0 +1,114 @@
+"""The plan of a run: which scenarios, from a profile, the faults that are wanted, and a seed."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+
+from . import program, scenarios
+from .faults import KILL, STOP, TERM
+from .scenarios import Scenario
+
+FAULTS = (KILL, TERM, STOP)
+PROFILES = {"quick": 3, "full": 60, "soak": 0}
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What the user asked for. `only`: scenarios whose names begin so; empty: all."""
+
+    profile: str = "quick"
+    faults: tuple[str, ...] = (*FAULTS, "clock", "cancel", "time")
+    seed: int = 1
+    only: tuple[str, ...] = ()
+
+    @property
+    def limited(self) -> bool:
+        """Whether checks may find nothing to look at because nobody wanted it."""
+        return bool(self.only) or self.faults != Wanted.faults
+
+
+def make(wanted: Wanted) -> list[Scenario]:
+    """The scenarios of a run, the long ones first, so that lanes end together."""
+    found = [*_named(wanted.faults), *_by_chance(wanted), *_enumerated(wanted.faults)]
+    return [s for s in found if not wanted.only or s.name.startswith(wanted.only)]
+
+
+def _enumerated(faults: Sequence[str]) -> list[Scenario]:
+    """Every point of the core program × every fault of a worker."""
+    acts = program.core()
+    return [
+        Scenario(
+            f"{fault}-{act}-{point}",
+            scenarios.at_point(acts, act, point, fault),
+            harms=(fault,),
+            needs=frozenset({"drain"} if fault == TERM else ()),
+        )
+        for act, point in program.points(acts)
+        for fault in FAULTS
+        if fault in faults
+    ]
+
+
+def _named(faults: Sequence[str]) -> list[Scenario]:
+    found = [Scenario("calm", scenarios.calm)]
+    if KILL in faults:
+        budget = frozenset({"budget"})
+        found += [
+            Scenario("poison", scenarios.poison, needs=budget),
+            Scenario("many-submits", scenarios.many_submits, harms=(KILL,)),
+        ]
+    if TERM in faults:
+        drain = frozenset({"drain"})
+        found += [
+            Scenario("drain-endless", scenarios.endless_drain, (TERM,), drain),
+            Scenario("drain-slow", scenarios.slow_drain, (TERM,), drain),
+            Scenario("drain-claims-nothing", scenarios.idle_drain, (TERM,), drain),
+        ]
+    if "time" in faults:
+        found += [
+            Scenario("long-call", scenarios.long_call),
+            Scenario("blocked", scenarios.blocked),
+        ]
+    if "cancel" in faults:
+        found += _cancels(KILL in faults)
+    library = faketime_library()
+    if "clock" in faults and library:
+        found.append(Scenario("clock-of-heir", scenarios.clock_of_heir(library), ("clock",)))
+    return found
+
+
+def _cancels(may_kill: bool) -> list[Scenario]:
+    needs = frozenset({"cancel"})
+    found = [
+        Scenario("cancel-running", scenarios.cancel_running, needs=needs),
+        Scenario("cancel-without-worker", scenarios.cancel_without_worker, needs=needs),
+        Scenario("cancel-child", scenarios.cancel_with_child, needs=needs | {"children"}),
+    ]
+    if may_kill:
+        found.append(Scenario("cancel-orphan", scenarios.cancel_orphan, (KILL,), needs))
+    return found
+
+
+def _by_chance(wanted: Wanted) -> list[Scenario]:
+    kinds = tuple(fault for fault in FAULTS if fault in wanted.faults)
+    if not kinds:
+        return []
+    chance = Random(wanted.seed)
+    seeds = [chance.randrange(2**32) for _ in range(PROFILES[wanted.profile])]
+    return [
+        Scenario(f"chance-{number}", scenarios.by_chance(seed, kinds), facts={"seed": seed})
+        for number, seed in enumerate(seeds, 1)
+    ]
+
+
+def faketime_library() -> str:
+    """The library that steps a process's clock, from the wheel libfaketime; "" without it."""
+    found = importlib.util.find_spec("libfaketime")
+    if found is None or found.origin is None:
+        return ""
+    vendored = sorted(Path(found.origin).parent.rglob("libfaketime*.so*"))
+    return str(vendored[0]) if vendored else ""

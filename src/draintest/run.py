@@ -1,0 +1,187 @@
+"""One run: lanes that play scenarios side by side, each with a target, a store and workers."""
+
+from __future__ import annotations
+
+import contextlib
+import queue
+import threading
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Protocol
+
+from . import faults
+from .history import History, Record, merged
+from .inspection import look, look_for_litter
+from .processes import Process
+from .scenarios import Scenario
+from .stage import Stage
+from .strain import Gauge
+from .target import CannotSay, Limits, Target
+from .waiting import BrokenOff, broken_off
+from .workplace import Workplace
+from .world.witness import Witness
+
+
+class Maker(Protocol):
+    """Makes a target for one scenario, in a folder of its own."""
+
+    name: str
+    limits: Limits
+    offers: frozenset[str]
+
+    def make(self, folder: Path, lane: int) -> Target: ...
+
+    def schema(self, folder: Path) -> tuple[str, str] | None:
+        """(URL, name) of the schema that the target of this folder will make, if any."""
+
+    def close(self) -> None: ...
+
+
+Progress = Callable[[str, str, str], None]
+
+
+@dataclass
+class Run:
+    """Plays scenarios, and keeps everything that was seen in `folder`.
+
+    `progress(scenario, stage, said)`: told what is being done, for whoever watches.
+    """
+
+    maker: Maker
+    folder: Path
+    lanes: int
+    progress: Progress
+    header: Record
+
+    def play(self, scenarios: list[Scenario]) -> list[Record]:
+        """Play them all; the whole history, in order. Raises BrokenOff."""
+        (self.folder / "raw").mkdir(parents=True)
+        workplace = Workplace()
+        history = History(self.folder / "raw" / "harness.jsonl")
+        witness = Witness(self.folder / "raw" / "world.jsonl")
+        workplace.answer_for_process(witness.pid)
+        gauge = Gauge(history)
+        history.add("run.began", **self.header, swept=workplace.swept)
+        try:
+            self._play_all(scenarios, workplace, history, witness)
+        finally:
+            gauge.close()
+            self.maker.close()
+            witness.close()
+            history.add("run.ended")
+            workplace.close()
+            history.close()
+        return merged(history.records(), witness.whole())
+
+    def _play_all(
+        self, scenarios: list[Scenario], workplace: Workplace, history: History, witness: Witness
+    ) -> None:
+        waiting: queue.SimpleQueue[Scenario] = queue.SimpleQueue()
+        for scenario in scenarios:
+            waiting.put(scenario)
+        errors: list[BaseException] = []
+
+        def lane(number: int) -> None:
+            while not broken_off.is_set():
+                try:
+                    scenario = waiting.get_nowait()
+                except queue.Empty:
+                    return
+                try:
+                    self._play(scenario, number, workplace, history, witness)
+                except BaseException as error:
+                    errors.append(error)
+                    return
+
+        threads = [threading.Thread(target=lane, args=(n,), daemon=True) for n in range(self.lanes)]
+        for thread in threads:
+            thread.start()
+        _join(threads)
+        if errors:
+            raise errors[0]
+
+    def _play(
+        self,
+        scenario: Scenario,
+        lane: int,
+        workplace: Workplace,
+        history: History,
+        witness: Witness,
+    ) -> None:
+        outputs = self.folder / "processes" / scenario.name
+        outputs.mkdir(parents=True)
+        place = workplace.new_folder(scenario.name)
+        target = self.maker.make(place, lane)
+        if not scenario.needs <= target.offers:
+            history.add("scenario.skipped", name=scenario.name, needs=sorted(scenario.needs))
+            return
+        if owned := self.maker.schema(place):
+            workplace.answer_for_schema(*owned)
+        stage = _Watched(scenario.name, target, witness, history, outputs, self.progress, workplace)
+        stage.tell(
+            "scenario.began",
+            harms=list(scenario.harms),
+            limits=asdict(target.limits),
+            offers=sorted(target.offers),
+            **scenario.facts,
+        )
+        self.progress(scenario.name, "began", "")
+        try:
+            _perform(scenario, stage)
+        finally:
+            stage.end_workers()
+            look(stage, outputs)
+            look_for_litter(stage)
+            stage.tell("scenario.ended")
+            self.progress(scenario.name, "ended", "")
+
+
+class _Watched(Stage):
+    """A stage whose records are told to whoever watches, and whose processes are answered for."""
+
+    def __init__(
+        self,
+        name: str,
+        target: Target,
+        witness: Witness,
+        history: History,
+        folder: Path,
+        progress: Progress,
+        workplace: Workplace,
+    ) -> None:
+        super().__init__(name, target, witness, history, folder)
+        self._progress, self._workplace = progress, workplace
+
+    def tell(self, what: str, **fields: object) -> Record:
+        record = super().tell(what, **fields)
+        self._progress(self.name, what, str(fields.get("fault") or fields.get("act") or ""))
+        return record
+
+    def started(self, process: Process) -> None:
+        self._workplace.answer_for_process(process.pid)
+
+
+def _perform(scenario: Scenario, stage: Stage) -> None:
+    try:
+        stage.target.prepare()
+        stage.tell("target.version", version=stage.target.version())
+        scenario.play(stage)
+    except faults.Missed as missed:
+        stage.tell("scenario.missed", why=str(missed))
+    except (CannotSay, OSError) as error:
+        stage.tell("scenario.broken", why=f"{type(error).__name__}: {error}"[:500])
+
+
+def _join(threads: list[threading.Thread]) -> None:
+    """Wait for all; Ctrl-C breaks the run off, and lets each lane clean up what it made."""
+    try:
+        for thread in threads:
+            while thread.is_alive():
+                thread.join(0.2)
+    except KeyboardInterrupt:
+        broken_off.set()
+        with contextlib.suppress(KeyboardInterrupt):
+            for thread in threads:
+                thread.join()
+        raise BrokenOff from None

@@ -1,0 +1,270 @@
+"""The stage of one scenario: a target with a store of its own, its workers, and what is written."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from . import faults
+from .commands import run
+from .history import History, Record
+from .processes import Process, group
+from .program import Act
+from .target import FINAL, CannotSay, Shape, Target
+from .waiting import until
+from .world.witness import Witness
+
+MINUTE_MS = 60_000
+
+
+class Stage:
+    """Everything a scenario needs; each act of the harness is a record with the scenario's name."""
+
+    def __init__(
+        self, name: str, target: Target, witness: Witness, history: History, folder: Path
+    ) -> None:
+        self.name, self.target, self.witness = name, target, witness
+        self.limits = target.limits
+        self._history, self._folder = history, folder
+        self._processes: dict[str, Process] = {}
+        self._numbers = itertools.count(1)
+        self.programs: dict[str, list[Act]] = {}
+
+    def tell(self, what: str, **fields: Any) -> Record:
+        return self._history.add(what, scenario=self.name, **fields)
+
+    # -- those who act ----------------------------------------------------------------------------
+
+    def worker(self, called: str = "", *, environment: Mapping[str, str] | None = None) -> Process:
+        """Start a worker, and wait until it can take tasks. `called`: what it may call itself."""
+        name = f"w{next(self._numbers)}"
+        launch = self.target.worker(called or name, self.witness.url)
+        launch = replace(launch, environment={**launch.environment, **(environment or {})})
+        process = Process(name, launch, self._folder / f"{name}.out")
+        self._processes[name] = process
+        self.started(process)
+        self.tell("worker.started", worker=name, pid=process.pid, called=called or name)
+        self.until_ready(process)
+        return process
+
+    def started(self, process: Process) -> None:
+        """Called with each process, before anything else: to answer for it."""
+
+    def until_ready(self, process: Process) -> None:
+        ready = until(
+            lambda: self.target.ready(process.output) or process.code is not None,
+            self.limits.patience_s * 3,
+        )
+        if ready is None or process.code is not None:
+            raise faults.Missed(f"worker {process.name} did not start (exit code {process.code})")
+        self.tell("worker.ready", worker=process.name, pid=process.pid)
+
+    def submit(self, acts: Sequence[Act]) -> str:
+        """Store a task that runs these acts; its id. The record is of the acknowledgement."""
+        task = self.target.submit({"scenario": self.name, "acts": list(acts)})
+        self.programs[task] = list(acts)
+        self.tell("submitted", task=task, acts=list(acts))
+        return task
+
+    def cancel(self, task: str) -> None:
+        self.tell("cancel.asked", task=task)
+        self.target.cancel(task)
+        self.tell("cancel.answered", task=task)
+
+    # -- harm -------------------------------------------------------------------------------------
+
+    def harm(self, fault: str, process: Process, *, idle: bool = False) -> None:
+        """Strike a worker now; whether it landed, and what was in flight, are on the record."""
+        in_flight = self.in_flight(process)
+        self._began(fault, process)
+        try:
+            proof = faults.strike(fault, process, self.target.files())
+        except faults.Missed as missed:
+            self._missed(fault, process, str(missed))
+            raise
+        self._landed(fault, process, proof, in_flight, idle)
+
+    def harmed_by_world(self, fault: str, process: Process, act: str) -> None:
+        """The world was told to strike when it has answered that act: wait, and prove it."""
+        self._began(fault, process)
+        struck = self.witness.until(
+            self.name, "world.struck", self.limits.patience_s, act=act, group=process.pid
+        )
+        try:
+            if struck is None:
+                raise faults.Missed("the world has not struck: no such answer was given")
+            proof = faults.prove(fault, process, self.target.files())
+        except faults.Missed as missed:
+            self._missed(fault, process, str(missed))
+            raise
+        in_flight = [struck["task"]]
+        self._landed(fault, process, proof, in_flight, idle=False, at_ms=struck["t_ms"])
+
+    def thaw(self, process: Process) -> None:
+        faults.thaw(process)
+        self.tell("fault.ended", fault=faults.STOP, worker=process.name, pid=process.pid)
+
+    def clock_stepped(self, process: Process, environment: dict[str, str]) -> None:
+        """Prove that the clock of a process that was started so is another than ours."""
+        self._began("clock", process)
+        words = [sys.executable, "-c", "import time; print(time.time_ns() // 1000000)"]
+        told = run(words, environment=environment).output.strip()
+        shift_ms = int(told or 0) - time.time_ns() // 1_000_000
+        if abs(shift_ms) < MINUTE_MS:
+            self._missed("clock", process, f"its clock reads {shift_ms} ms beside ours")
+            raise faults.Missed("the clock was not stepped")
+        self._landed("clock", process, {"shift_ms": shift_ms}, self.in_flight_anywhere(), False)
+
+    def family(self, process: Process, moment: str) -> None:
+        """Write down who lives below a worker."""
+        below = [pid for pid in group(process.pid) if pid != process.pid]
+        self.tell("family", worker=process.name, pid=process.pid, moment=moment, below=below)
+
+    def in_flight_anywhere(self) -> list[str]:
+        """The tasks that any worker has a call under way for."""
+        return sorted({task for p in self._processes.values() for task in self.in_flight(p)})
+
+    def in_flight(self, process: Process) -> list[str]:
+        """The tasks that have a call of this worker under way at this moment."""
+        came: dict[tuple[str, str], int] = {}
+        for record in self.witness.records(self.name):
+            if record.get("pid") == process.pid:
+                place = (record["task"], record["act"])
+                step = {"world.came": 1, "world.answered": -1, "world.dropped": -1}
+                came[place] = came.get(place, 0) + step.get(record["what"], 0)
+        return sorted({task for (task, _), calls in came.items() if calls > 0})
+
+    def until_exit(self, process: Process, timeout_s: float) -> int | None:
+        """Its exit code, recorded; None if it has not ended in time."""
+        code = process.wait(timeout_s)
+        if code is not None:
+            self.tell("worker.ended", worker=process.name, pid=process.pid, code=code)
+        else:
+            self.tell("worker.stayed", worker=process.name, pid=process.pid)
+        return code
+
+    # -- what is seen -----------------------------------------------------------------------------
+
+    def look_owners(self) -> list[Shape]:
+        """Who owns what by the target's own word; recorded. Nothing if it does not say."""
+        if "owners" not in self.target.offers:
+            return []
+        try:
+            owners = self.target.owners()
+        except CannotSay:
+            return []
+        for owner in owners:
+            self.tell("owner", **owner)
+        return owners
+
+    def tasks(self) -> list[Shape] | None:
+        """Every task as the target shows it; None if it cannot say now."""
+        try:
+            return self.target.tasks()
+        except CannotSay as error:
+            self.tell("target.silent", why=str(error)[:300])
+            return None
+
+    def until_state(self, states: Sequence[str], timeout_s: float = 0) -> bool:
+        """Wait until every task is in one of these states."""
+
+        def there() -> bool | None:
+            seen = self.tasks()
+            return (seen is not None and all(task["state"] in states for task in seen)) or None
+
+        return bool(until(there, timeout_s or self.limits.patience_s))
+
+    def until_act(self, act: str, count: int = 1, **wanted: Any) -> Record | None:
+        """Wait until the world has seen so many calls of that act."""
+        found = self.witness.until(
+            self.name, "world.came", self.limits.patience_s, count, act=act, **wanted
+        )
+        if found is None:
+            self.tell("missing", act=act, why="no such call came")
+        return found
+
+    def until_held(self, act: str, point: str) -> Record:
+        """Wait for the call to be held there. Raises Missed: then there is nothing to harm."""
+        found = self.witness.until(
+            self.name, "world.held", self.limits.patience_s, act=act, point=point
+        )
+        if found is None:
+            raise faults.Missed(f"no call of {act} came to be held {point}")
+        return found
+
+    def until_rest(self, timeout_s: float = 0) -> bool:
+        """Heal, and demand progress: every task ends, with doubts settled by the world's record."""
+        timeout_s = timeout_s or self.limits.patience_s * 2
+        self.tell("healed", demanded_ms=timeout_s * 1000)
+
+        def at_rest() -> bool | None:
+            seen = self.tasks()
+            if seen is None or not seen:
+                return None
+            for task in seen:
+                if task["state"] == "review":
+                    self.settle(task)
+            return all(task["state"] in FINAL for task in seen) or None
+
+        rest = bool(until(at_rest, timeout_s))
+        self.tell("rested" if rest else "progress.missed", demanded_ms=timeout_s * 1000)
+        return rest
+
+    def settle(self, task: Shape) -> None:
+        """As a person would: what is in doubt is looked up with the provider, and settled."""
+        if "settle" not in self.target.offers:
+            return
+        self.tell("shown", task=task["id"], state="review", effects=task.get("effects", []))
+        for doubt in task.get("effects", []):
+            if doubt["state"] not in ("unknown", "intended"):
+                continue
+            found = self.witness.records(
+                self.name, "world.applied", task=task["id"], act=doubt["act"]
+            )
+            receipt = found[-1]["receipt"] if found else None
+            with contextlib.suppress(CannotSay):
+                self.target.settle(task["id"], doubt["act"], receipt)
+                self.tell("settled", task=task["id"], act=doubt["act"], receipt=receipt)
+
+    # -- the end ----------------------------------------------------------------------------------
+
+    def end_workers(self) -> None:
+        for process in self._processes.values():
+            if process.code is None:
+                process.end()
+                self.tell("worker.ended_by_us", worker=process.name, pid=process.pid)
+
+    def workers(self) -> Iterator[Process]:
+        yield from self._processes.values()
+
+    def _began(self, fault: str, process: Process) -> None:
+        self.tell("fault.began", fault=fault, worker=process.name, pid=process.pid)
+
+    def _landed(
+        self,
+        fault: str,
+        process: Process,
+        proof: faults.Proof,
+        in_flight: list[str],
+        idle: bool,
+        at_ms: float = 0,
+    ) -> None:
+        self.tell(
+            "fault.landed",
+            fault=fault,
+            worker=process.name,
+            pid=process.pid,
+            proof=proof,
+            in_flight=in_flight,
+            idle=idle,
+            **({"struck_ms": at_ms} if at_ms else {}),
+        )
+
+    def _missed(self, fault: str, process: Process, why: str) -> None:
+        self.tell("fault.missed", fault=fault, worker=process.name, pid=process.pid, why=why)

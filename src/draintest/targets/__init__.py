@@ -1,0 +1,1 @@
+"""Targets that ship with the drain test, by name."""

@@ -1,0 +1,191 @@
+"""Outlast: a store of its own for each scenario, asked by the commands that everybody has."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from collections.abc import Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from ...commands import Ran, Warm
+from ...postgres import Schema
+from ...processes import Launch
+from ...target import OFFERS, CannotSay, Limits, Shape
+from .log import neutral
+
+HERE = Path(__file__).parent
+# Outlast does not end child processes with their task yet: its README says so.
+OFFERED = frozenset(OFFERS) - {"children"}
+
+
+class Outlast:
+    """`db`: "" for a SQLite file in `folder`, or the URL of a PostgreSQL whose schema is ours.
+
+    `agent`: MODULE:APP of the user's own workload instead of ours.
+    """
+
+    name = "outlast"
+    offers = OFFERED
+
+    def __init__(
+        self, folder: Path, limits: Limits, warm: Warm, *, db: str = "", through: str = ""
+    ) -> None:
+        self.folder, self.limits, self._warm = folder, limits, warm
+        self._schema = Schema(db, folder) if db else None
+        self.db = self._schema.outlast_url if self._schema else f"sqlite:{folder / 'store.db'}"
+        self._through = through
+        self._versions: Shape = {}
+
+    def version(self) -> Shape:
+        said = self._run("--version").output.strip()
+        durable = [
+            line["said"]
+            for line in self._run("doctor", "--json", "--db", self.db).json()["items"]
+            if line["check"] == "durability"
+        ]
+        return {"outlast": said, "durability": "; ".join(durable), "python": sys.version.split()[0]}
+
+    def prepare(self) -> None:
+        if self._schema:
+            self._schema.claim()
+        shutil.copy(HERE / "workload.py.in", self.folder / "drain_workload.py")
+        ran = self._run("migrate", "--db", self.db)
+        if ran.code != 0:
+            raise CannotSay(f"outlast migrate: {ran.errors or ran.output}")
+
+    def through(self, url: str) -> None:
+        """Have workers started from now on reach the database by another address."""
+        self._through = url
+
+    def worker(self, name: str, world: str) -> Launch:
+        limits = self.limits
+        flags = {
+            "--db": self._through or self.db,
+            "--ttl": f"{limits.ttl_ms}ms",
+            "--poll": f"{limits.poll_ms}ms",
+            "--grace": f"{limits.grace_ms}ms",
+            "--build": name,
+            "-o": "jsonl",
+        }
+        words = [_outlast(), "worker", "drain_workload:app"]
+        environment = {"DRAINTEST_WORLD": world, "RESUMES": str(limits.resumes)}
+        return Launch(
+            [*words, *(word for pair in flags.items() for word in pair)], environment, self.folder
+        )
+
+    def ready(self, output: str) -> bool:
+        return '"worker.started"' in output
+
+    def submit(self, program: Mapping[str, Any]) -> str:
+        answer = self._json("submit", "program", json.dumps(program), "--json")
+        return str(answer["id"])
+
+    def tasks(self) -> list[Shape]:
+        doubts: dict[str, list[Shape]] = {}
+        for effect in self._items("effects"):
+            act = {"act": effect["name"], "key": effect["key"], "state": effect["state"]}
+            doubts.setdefault(effect["task"], []).append(act)
+        return [
+            {
+                **{name: task[name] for name in ("id", "state", "reason", "epoch", "failures")},
+                "effects": doubts.get(task["id"], []),
+            }
+            for task in self._items("ps")
+        ]
+
+    def owners(self) -> list[Shape]:
+        return [
+            {
+                "task": task["id"],
+                "epoch": task["epoch"],
+                "worker": task["owner"]["worker"],
+                "pid": task["owner"]["pid"],
+                "expires_ms": _ms(task["lease"]["expires_at"]),
+                "store_ms": _ms(task["as_of"]),
+            }
+            for task in self._items("ps")
+            if task["lease"] and task["owner"]
+        ]
+
+    def log(self) -> list[Shape]:
+        ran = self._run("export", "--all", "--db", self.db)
+        if ran.code != 0:
+            raise CannotSay(ran.errors)
+        return neutral(json.loads(line) for line in ran.output.splitlines())
+
+    def metrics(self) -> Shape:
+        ran = self._run("metrics", "--db", self.db)
+        if ran.code != 0:
+            raise CannotSay(ran.errors)
+        told: Shape = {"resumes": {}, "terminal": {}, "duplicates": {}}
+        names = {
+            "agent_task_resume_total": ("resumes", "reason"),
+            "agent_task_terminal_total": ("terminal", "state"),
+            "agent_tool_effect_duplicate_total": ("duplicates", "disposition"),
+        }
+        for line in ran.output.splitlines():
+            name, _, rest = line.partition("{")
+            if name in names:
+                part, label = names[name]
+                which = rest.partition(f'{label}="')[2].partition('"')[0]
+                count = int(float(line.rpartition(" ")[2]))
+                told[part][which] = told[part].get(which, 0) + count
+        return told
+
+    def cancel(self, task: str) -> None:
+        self._json("cancel", task, "--reason", "the drain test", "--yes", "--json")
+
+    def settle(self, task: str, act: str, receipt: str | None) -> None:
+        end = ["--applied", json.dumps(receipt)] if receipt else ["--not-applied"]
+        key = f"{task}/{act}"
+        self._json("settle", key, *end, "--reason", "the world's record", "--json")
+
+    def export(self, path: Path) -> None:
+        ran = self._run("export", "--all", "--to", str(path), "--db", self.db)
+        if ran.code != 0:
+            raise CannotSay(ran.errors)
+
+    def verify(self, path: Path) -> tuple[bool, str]:
+        ran = self._run("verify", str(path))
+        return ran.code == 0, (ran.errors + ran.output).strip()[:500]
+
+    def files(self) -> list[Path]:
+        return (
+            [] if self._schema else [self.folder / f"store.db{end}" for end in ("", "-shm", "-wal")]
+        )
+
+    def litter(self) -> list[str]:
+        return self._schema.litter() if self._schema else []
+
+    def clean_up(self) -> None:
+        if self._schema:
+            self._schema.drop()
+
+    def _items(self, command: str) -> list[Shape]:
+        found: list[Shape] = self._json(command, "--json", "--limit", "1000")["items"]
+        return found
+
+    def _json(self, *words: str) -> Any:
+        return self._run(*words, "--db", self.db, "--timeout", "20s").json()
+
+    def _run(self, *words: str) -> Ran:
+        return self._warm.run(*words)
+
+
+def warm(folder: Path) -> Warm:
+    """The process that runs the commands of one scenario after the other."""
+    script = folder / "outlast_commands.py"
+    shutil.copy(HERE / "commands.py.in", script)
+    return Warm([sys.executable, str(script)], folder)
+
+
+def _outlast() -> str:
+    beside = Path(sys.executable).with_name("outlast")
+    return str(beside) if beside.exists() else shutil.which("outlast") or "outlast"
+
+
+def _ms(text: str) -> int:
+    return int(datetime.fromisoformat(text).timestamp() * 1000)

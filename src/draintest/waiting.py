@@ -1,0 +1,33 @@
+"""Waiting for something outside, with a deadline; who waits decides what its absence means."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+Seen = TypeVar("Seen")
+POLL_S = 0.02
+# Set when the run is broken off: whoever waits then stops waiting.
+broken_off = threading.Event()
+
+
+class BrokenOff(Exception):
+    """The run was ended from outside, by Ctrl-C or SIGTERM."""
+
+
+def until(condition: Callable[[], Seen | None], timeout_s: float) -> Seen | None:
+    """Ask again and again; the first true answer, or None when the time is up."""
+    deadline = time.monotonic() + timeout_s
+    while not (seen := condition()):
+        if time.monotonic() > deadline:
+            return None
+        pause(POLL_S)
+    return seen
+
+
+def pause(seconds: float) -> None:
+    """Let time pass. Raises BrokenOff if the run is."""
+    if broken_off.wait(seconds):
+        raise BrokenOff
