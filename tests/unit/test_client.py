@@ -240,17 +240,30 @@ def test_a_store_that_was_cut_off_is_not_used_again(sqlite_url: str) -> None:
     pool.close()
 
 
-def test_a_forked_child_opens_connections_of_its_own(client: Client) -> None:
-    client.submit("agent")
+def test_a_forked_child_opens_connections_of_its_own(sqlite_url: str) -> None:
+    """A web server that forks after the import: two processes on one connection break both."""
+    opened: list[Store] = []
+
+    def open_one() -> Store:
+        opened.append(open_store(sqlite_url, create=True))
+        return opened[-1]
+
+    pool = Pool(open_one)
+    with pool.store() as parents:
+        pass
     child = os.fork()
     if child == 0:
+        code = 99
         try:
-            client.submit("agent", {"from": "child"})
+            with pool.store() as own:
+                own.now_ms()
+                code = int(own is parents) + 2 * int(len(opened) != 2)
         finally:
-            os._exit(0 if len(client.find()) == 2 else 1)
+            os._exit(code)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-    client.submit("agent")
-    assert len(client.find()) == 3
+    with pool.store() as again:
+        assert again is parents
+    pool.close()
 
 
 def test_the_same_client_serves_async_code(client: Client, store: Store) -> None:
