@@ -44,7 +44,7 @@ def effects(
     if since_ms is not None:
         found = [effect for effect in found if now_ms - effect.intended_ms <= since_ms]
     shapes = [effect_shape(effect, now_ms) for effect in found]
-    session.output.items(shapes, lambda _: _table(session, found, now_ms), name="key")
+    session.output.items(shapes, lambda: _table(session, found, now_ms), name="key")
     if not found:
         session.output.note("No effect is unknown" if unknown else "No effects")
     elif unknown:

@@ -42,7 +42,7 @@ def log(
     if follow or session.output.form == "jsonl":
         return _stream(session, wanted)
     shown = list(wanted)
-    session.output.items(map(event_shape, shown), lambda _: [HEADER, *map(_row, shown)], name="seq")
+    session.output.items(map(event_shape, shown), lambda: [HEADER, *map(_row, shown)], name="seq")
     return 0
 
 

@@ -52,23 +52,25 @@ class Output:
     def items(
         self,
         shapes: Iterable[Shape],
-        table: Callable[[list[Shape]], Sequence[Sequence[str]]],
+        table: Callable[[], Sequence[Sequence[str]]],
         *,
         name: str,
     ) -> None:
-        """A list: `{"items": [...]}`, one a line, the field `name` of each, or a table."""
+        """A list: `{"items": [...]}`, one a line, the field `name` of each, or a table.
+
+        `shapes` are not looked at where a table is asked for; one without rows is not printed.
+        """
         if self.form == "jsonl":
             for shape in shapes:
                 self.line(json_line(shape))
             return
-        found = list(shapes)
         if self.form == "json":
-            self.line(json_block({"items": found}))
+            self.line(json_block({"items": list(shapes)}))
         elif self.form == "name":
-            for shape in found:
+            for shape in shapes:
                 self.line(str(shape[name]))
-        elif found:
-            self.table(table(found))
+        elif len(rows := table()) > 1:
+            self.table(rows)
 
     def one(self, shape: Shape, text: Callable[[], str], *, name: str = "id") -> None:
         """One object: JSON, its `name`, or the text for people."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import click
 import msgspec
@@ -73,7 +73,7 @@ def ps(
 
         return go_on(session, wanted)
     seen = session.ask(lambda store: look(store, wanted))
-    session.output.items(shapes(session, seen), lambda found: table(session, seen), name="id")
+    session.output.items(shapes(session, seen), lambda: table(session, seen), name="id")
     session.output.note(footer(seen))
     return 0
 
@@ -122,12 +122,11 @@ def _effects(store: Store, rows: Sequence[Held]) -> list[Effect]:
     ]
 
 
-def shapes(session: Session, seen: Seen) -> list[Shape]:
+def shapes(session: Session, seen: Seen) -> Iterator[Shape]:
     """A shape for each row, with what a deploy would do to it."""
     by_task: dict[str, list[Effect]] = {}
     for effect in seen.effects:
         by_task.setdefault(effect.task_id, []).append(effect)
-    found: list[Shape] = []
     for held, fate in zip(seen.rows, fates(session, seen), strict=True):
         shape = task_shape(held, by_task.get(held.task.id, []), gate.marks_of(held))
         shape["if_deployed"] = {
@@ -135,8 +134,7 @@ def shapes(session: Session, seen: Seen) -> list[Shape]:
             "said": fate.said,
             "at_most_s": None if fate.at_most_ms is None else fate.at_most_ms / 1000,
         }
-        found.append(shape)
-    return found
+        yield shape
 
 
 def fates(session: Session, seen: Seen) -> list[gate.Fate]:

@@ -110,7 +110,7 @@ def doctor(session: Session, tasks: int) -> int:
     colours = {"ok": "green", "warn": "yellow", "broken": "red"}
     session.output.items(
         shapes,
-        lambda _: [
+        lambda: [
             ["STATE", "CHECK", "SAID"],
             *(
                 [
