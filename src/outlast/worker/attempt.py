@@ -82,7 +82,7 @@ class Attempt:
         self._concluding = False
         self._agent: asyncio.Task[Outcome] | None = None
         holding.attempt = self
-        holding.deliver = lambda: self._post(self._obey)
+        holding.deliver = lambda: self._post(self.obey)
 
     async def run(self) -> None:
         """Live it to its end, and write down how it ended."""
@@ -277,7 +277,7 @@ class Attempt:
             Stop(Cause.TIMED_OUT, f"the attempt took longer than {self.spec.timeout_ms} ms")
         )
 
-    def _obey(self) -> None:
+    def obey(self) -> None:
         """On the event loop: make the running code notice the order."""
         stop = self.holding.stop
         for each in [*self._pauses, *self._stirrable]:

@@ -21,8 +21,8 @@ from .store_clock import StoreClock
 class Heart:
     """`tick` beats when a beat is due. `silent_ms`: since the last answer.
 
-    `unanswered_ms`: since the first beat was sent that has had no answer; 0 if all have. After a
-    pause of the whole process it is small, though the silence was long.
+    `refused_ms`: for how long every renewal of a lease has failed or hangs. Not the silence: after
+    a pause of the whole process it is 0. A beat without leases says nothing of renewals.
     """
 
     def __init__(
@@ -52,16 +52,20 @@ class Heart:
         self._tell_failure = tell_failure
         self._due_ms = 0
         self._answered_ms = clock.monotonic_ms()
-        self._asking_since_ms: int | None = None
+        self._refused: tuple[int, int] | None = None  # the first and the last beat that failed
+        self._in_flight_ms: int | None = None  # since when one waits for its answer
 
     @property
     def silent_ms(self) -> int:
         return self._clock.monotonic_ms() - self._answered_ms
 
     @property
-    def unanswered_ms(self) -> int:
-        since_ms = self._asking_since_ms
-        return 0 if since_ms is None else self._clock.monotonic_ms() - since_ms
+    def refused_ms(self) -> int:
+        now_ms, refused, in_flight_ms = self._clock.monotonic_ms(), self._refused, self._in_flight_ms
+        since = [in_flight_ms] if in_flight_ms is not None else []
+        if refused is not None and now_ms - refused[1] <= self._ttl_ms:
+            since.append(refused[0])
+        return now_ms - min(since, default=now_ms)
 
     def tick(self) -> int:
         """Renew everything if it is time; ms until the next beat."""
@@ -70,8 +74,6 @@ class Heart:
         due_ms = min(self._due_ms, self._answered_ms + self._beat_ms())
         if now_ms < due_ms:
             return due_ms - now_ms
-        if self._asking_since_ms is None:
-            self._asking_since_ms = now_ms
         try:
             self._store = self._store or self._open_store()
             asked_again = self._beat(self._store)
@@ -101,14 +103,29 @@ class Heart:
             held[i : i + limits.RENEW_BATCH] for i in range(0, len(held), limits.RENEW_BATCH)
         ]
         for batch in batches or [[]]:
-            sent_ms = self._clock.monotonic_ms()
-            answer = store.renew(
-                self._worker_id, self._renewals(batch), loop_blocked_ms=self._blocked_ms()
-            )
+            sent_ms = self._in_flight_ms = self._clock.monotonic_ms()
+            try:
+                answer = store.renew(
+                    self._worker_id, self._renewals(batch), loop_blocked_ms=self._blocked_ms()
+                )
+            except Exception:
+                if batch:
+                    self._note_refusal(sent_ms)
+                raise
+            finally:
+                self._in_flight_ms = None
             self._answered_ms = self._clock.monotonic_ms()
-            self._asking_since_ms = None
+            if batch:
+                self._refused = None
             again |= self._hear(store, batch, answer, sent_ms)
         return again
+
+    def _note_refusal(self, sent_ms: int) -> None:
+        """One after another counts from the first; one that stands alone is forgotten in time."""
+        before = self._refused
+        goes_on = before is not None and sent_ms - before[1] <= self._ttl_ms
+        first_ms = before[0] if before is not None and goes_on else sent_ms
+        self._refused = (first_ms, self._clock.monotonic_ms())
 
     def _renewals(self, held: Sequence[Holding]) -> list[Renewal]:
         now_ms = self._clock.monotonic_ms()

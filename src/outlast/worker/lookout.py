@@ -52,6 +52,7 @@ class Lookout:
         self._tell = tell
         self._token: str | None = None
         self._answered_ms = env.clock.monotonic_ms()
+        self._reached_since_ms: int | None = None
         self._seen: tuple[str, int] | None = None  # (server, database time) of the last look
 
     @property
@@ -59,12 +60,20 @@ class Lookout:
         """Since the store answered last."""
         return self._env.clock.monotonic_ms() - self._answered_ms
 
+    @property
+    def reached_ms(self) -> int:
+        """For how long every look has been answered."""
+        since_ms = self._reached_since_ms
+        return 0 if since_ms is None else self._env.clock.monotonic_ms() - since_ms
+
     def tick(self) -> int:
         """Look, claim, reap; ms until the next look."""
+        reached_since_ms, self._reached_since_ms = self._reached_since_ms, None
         self._store = self._store or self._open_store()
         seen = self._store.look(self._queues, sorted(self._agents))
         self._store_clock.tell(seen.now_ms)
         self._answered_ms = self._env.clock.monotonic_ms()
+        self._reached_since_ms = reached_since_ms or self._answered_ms
         more = self._claim(self._store, seen)
         self._reap(self._store, seen)
         return 0 if more else self._wait_ms(seen)

@@ -32,6 +32,7 @@ from .outcome import released
 from .signals import Signals
 from .stop import Cause, Stop
 from .store_clock import StoreClock
+from .thaw import WakefulSelector
 from .threads import FollowedPool
 from .timers import Timers
 from .watch import LOOK_MS, Watch
@@ -118,7 +119,8 @@ class Worker:
         )
         self.drain = Drain(grace_ms)
         self.holdings = Holdings()
-        self.loop = asyncio.new_event_loop()
+        selector = WakefulSelector(env.clock, self._look_first)
+        self.loop: asyncio.AbstractEventLoop = asyncio.SelectorEventLoop(selector)
         self.loop.set_task_factory(_task_of_attempt)
         self.loop.set_default_executor(FollowedPool(thread_name_prefix="outlast-pool"))
         self._open_store, self._on_event, self._leave_process = open_store, on_event, leave
@@ -352,11 +354,16 @@ class Worker:
     def _look_at_heart(self) -> None:
         """Renewals that fail while all else gets through: no lease here is worth anything."""
         ttl_ms = self.row.ttl_ms
-        # Silence that was no asking is a pause of the whole process: then nothing was refused.
-        refused = self.heart.silent_ms > 2 * ttl_ms and self.heart.unanswered_ms > ttl_ms
-        heard_ms = self.lookout.silent_ms
-        if refused and heard_ms < ttl_ms // 2:
+        refused_ms = min(self.heart.refused_ms, self.lookout.reached_ms)
+        if refused_ms >= 2 * ttl_ms and self.lookout.silent_ms < ttl_ms // 2:
             self._end_with(EXIT_LOST, "no heartbeat was answered, though the store can be reached")
+
+    def _look_first(self) -> None:
+        """On the event loop, first of all after a pause: stop what can be trusted no more."""
+        for holding in self.holdings.all():
+            if holding.acting and holding.attempt is not None and not holding.trusted():
+                holding.order(Stop(Cause.TRUST, "the process has been stopped for too long"))
+                holding.attempt.obey()
 
     def _order_all(self, stop: Stop) -> None:
         for holding in self.holdings.all():
