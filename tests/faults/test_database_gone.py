@@ -83,15 +83,19 @@ def test_tasks_go_on_where_they_were_when_the_database_is_back(
 
 @pytest.mark.postgres
 @pytest.mark.timeout(120)
+@pytest.mark.parametrize("end", [PostgresServer.stop, PostgresServer.kill9])
 def test_no_living_owner_is_declared_dead_by_an_outage_longer_than_its_lease(
-    own_postgres: Callable[..., PostgresServer], processes: Processes, tmp_path: Path
+    end: Callable[[PostgresServer], None],
+    own_postgres: Callable[..., PostgresServer],
+    processes: Processes,
+    tmp_path: Path,
 ) -> None:
     """Case R82: reapers that have missed something spare the lapsed once."""
     server = own_postgres()
     url = crew.migrated(server.create_database())
     with closing(Country(url, processes, tmp_path)) as country:
         treks = Treks(country, ttl_ms=SHORT_TTL_MS)
-        server.stop("fast")
+        end(server)
         time.sleep(SHORT_TTL_MS * 1.5 / 1_000)
         server.start()
         treks.all_end()
