@@ -6,10 +6,12 @@ import os
 import subprocess
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.support import programs
+from tests.support.postgres_release import Release
 
 
 class Disk:
@@ -44,6 +46,29 @@ def small_disk(folder: Path, megabytes: int = 4) -> Iterator[Disk]:
         yield Disk(folder)
     finally:
         subprocess.run(["umount", "-l", str(folder)], check=True)
+
+
+@dataclass
+class SmallDisks(Release):
+    """A PostgreSQL release whose servers have a small disk each, until `close`."""
+
+    megabytes: int = 160
+    disks: list[Disk] = field(default_factory=list)
+    _mounted: ExitStack = field(default_factory=ExitStack)
+
+    @classmethod
+    def of(cls, release: Release) -> SmallDisks:
+        return cls(release.name, release.programs, release.account, release.keeper)
+
+    def _own_folder(self, name: str) -> Path:
+        folder = self.keeper.new_folder(name)
+        if not name.startswith("template"):
+            self.disks.append(self._mounted.enter_context(small_disk(folder, self.megabytes)))
+        self.account.give(folder)
+        return folder
+
+    def close(self) -> None:
+        self._mounted.close()
 
 
 @contextmanager

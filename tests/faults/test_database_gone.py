@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import time
 from collections.abc import Callable
 from contextlib import closing
@@ -11,20 +12,20 @@ import psycopg
 import pytest
 
 from outlast.core.errors import Unavailable
-from outlast.core.model import Written
+from outlast.core.model import Answer, Offer, Written
 from outlast.store.open import open_store
 from tests.faults import crew
 from tests.faults.deaths import Country
-from tests.faults.disks import small_disk
+from tests.faults.disks import SmallDisks, small_disk
 from tests.faults.judge import judge
 from tests.faults.treks import Treks
 from tests.store import world
 from tests.support.postgres import PostgresServer
+from tests.support.postgres_release import Release
 from tests.support.processes import Processes
 
 AWAY_S = 1.0
 SHORT_TTL_MS, LONG_TTL_MS = 3_000, 30_000
-PAGE = "x" * 50_000
 
 
 def killed(server: PostgresServer) -> None:
@@ -136,23 +137,54 @@ def test_a_disk_that_is_full_loses_nothing(tmp_path: Path) -> None:
         owner.step("before")
         disk.fill()
 
-        offer, complaint = None, ""
-        for number in range(100):
-            offer = owner.offer(("note", {"text": PAGE, "data": number}))
-            try:
-                owner.send(offer)
-            except Unavailable as error:
-                complaint = str(error)
-                break
+        offer, complaint = fill_up(owner)
         assert "disk is full" in complaint
         assert world.kinds(store, owner.task_id)[2] == "step.done", "reading goes on"
 
         disk.make_room()
-        assert offer is not None
         assert isinstance(owner.send(offer), Written)
         owner.succeed()
         store.close()
         assert not judge(url).violations
+
+
+@pytest.mark.postgres
+@pytest.mark.timeout(120)
+def test_a_server_whose_disk_is_full_loses_nothing(
+    postgres_wheel: Release, own_postgres: Callable[..., PostgresServer]
+) -> None:
+    with closing(SmallDisks.of(postgres_wheel)) as release:
+        server = own_postgres(release=release)
+        url = crew.migrated(server.create_database())
+        store = open_store(url)
+        owner = world.start(store)
+        owner.step("before")
+        release.disks[0].fill()
+
+        offer, complaint = fill_up(owner)
+        assert "No space left" in complaint or "closed the connection" in complaint, complaint
+
+        release.disks[0].make_room()
+        if not server.running:
+            server.restart()
+        assert isinstance(_until_written(owner, offer), Written)
+        owner.succeed()
+        store.close()
+        verdict = judge(url)
+        assert not verdict.violations, verdict.examples
+        server.close()
+
+
+def fill_up(owner: world.Owner) -> tuple[Offer, str]:
+    """Write until it cannot be written any more: the offer that was not, and what was said."""
+    for number in range(2_000):
+        # Pages of noise: what can be compressed takes no room.
+        offer = owner.offer(("note", {"text": secrets.token_hex(25_000), "data": number}))
+        try:
+            owner.send(offer)
+        except Unavailable as error:
+            return offer, str(error)
+    raise AssertionError("there was always room for more")
 
 
 def test_a_folder_that_may_only_be_read_says_so(tmp_path: Path) -> None:
@@ -174,7 +206,7 @@ def test_a_folder_that_may_only_be_read_says_so(tmp_path: Path) -> None:
         assert not judge(url).violations
 
 
-def _until_written(owner: world.Owner, offer: world.Offer) -> world.Answer:
+def _until_written(owner: world.Owner, offer: Offer) -> Answer:
     """Sent again as a worker would; the server takes a moment to read its configuration."""
     for _ in range(50):
         try:
