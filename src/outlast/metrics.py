@@ -20,7 +20,7 @@ from .store.verbs import Counts
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 NTHS = ("1", "2", "3+")
 STATES = ("ready", "running", "waiting", "review", *sorted(FINAL))
-WORKER_STATES = ("active", "draining", "retired")
+WORKER_STATES = ("active", "draining", "lost")
 INFINITY = float("inf")
 
 Labels = tuple[tuple[str, str], ...]

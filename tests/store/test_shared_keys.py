@@ -344,3 +344,18 @@ def test_a_doubt_is_taken_over_by_one_of_those_who_ask_at_the_same_moment(
         thread.join()
 
     assert {tuple(sorted(each)) for each in states.values()} == {("busy", "busy", "in_doubt")}
+
+
+def test_a_beginning_asked_again_after_others_went_on_is_no_leave_to_act(store: Store) -> None:
+    """Found by the model: a lost answer asked again by a zombie, after a person ordered a new try."""
+    owner = start(store)
+    offer = owner.beginning(KEY)
+    assert store.begin(offer).state == "fresh"
+    assert store.begin(offer).state == "fresh", "the answer was lost, and nobody has gone on"
+
+    store.revoke(owner.task_id, OPERATOR, now=True)
+    assert store.begin(offer).state == "turned"
+
+    heir = claim(store, "heir")
+    assert heir.begin(KEY, tries=2).state == "in_doubt"
+    assert store.begin(offer).state == "turned"

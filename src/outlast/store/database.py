@@ -54,6 +54,10 @@ class Database(Protocol):
     def server(self) -> str:
         """Which start of which server this is; another one after a restart or failover."""
 
+    @property
+    def timeline(self) -> str:
+        """Which history of the server this is: another after a failover, not after a restart."""
+
     def transaction(self, *, lock_timeout_ms: int | None = None) -> AbstractContextManager[Session]:
         """A transaction that writes. Raises Unavailable, LockedOut, Unstorable."""
 

@@ -83,9 +83,24 @@ class EffectVerbs(Verbs):
         return "in_doubt", ended[0]["at_ms"] if ended else effect.intended_ms
 
     def _begun_before(self, session: Session, offer: Offer) -> Begun:
-        """The same offer once more: the answer that was lost."""
+        """The same offer once more: the answer that was lost.
+
+        That it is on the log is no leave to act. An heir may have gone on from it, and a person
+        ordered a new try: only while the key points at this intent, under this lease, is it ours.
+        """
         effect = effect_of(session.run("lock_effect", key=body_of(offer.last)["key"])[0])
-        if effect.task_id == offer.task_id and effect.doubt_ms is not None:
+        lease = session.run("get_lease", task_id=offer.task_id)
+        newest = (effect.task_id, effect.intent_seq) == (offer.task_id, offer.last.seq)
+        if (
+            not newest
+            or effect.state != "intended"
+            or not lease
+            or lease[0]["epoch"] != offer.epoch
+        ):
+            return Begun(
+                "turned", Turned("lost", "it was written, and others have gone on"), effect
+            )
+        if effect.doubt_ms is not None:
             return Begun("in_doubt", written(offer), effect, effect.doubt_ms)
         return Begun("fresh", written(offer), effect)
 

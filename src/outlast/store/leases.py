@@ -9,6 +9,7 @@ import msgspec
 from ..core import chain, counters, limits
 from ..core.lifecycle import after, body_of, text_of
 from ..core.model import Effect, Entry, Grant, Lease, Task
+from ..core.vigil import Gap, Vigil
 from .base import Verbs, keys_of
 from .database import Call, LockedOut, LogMoved, Session
 from .tasks import answer_cancel, end_lapsed, open_intents, progressed, resume_delay_ms
@@ -135,14 +136,22 @@ class LeaseVerbs(Verbs):
             suspect_ms=times["now_ms"] - min(suspects) if suspects else None,
             lapsed=sum(times[name] for name in ("lapsed", "timers", "unread", "reviews")),
             next_due_ms=min(planned, default=None),
+            timeline=self.database.timeline,
         )
 
     # -- reap ---------------------------------------------------------------------------------
 
-    def reap(self, *, since_ms: int | None, limit: int = limits.REAP_BATCH) -> Reaped:
+    def reap(
+        self,
+        *,
+        since_ms: int | None,
+        gaps: Sequence[Gap] = (),
+        limit: int = limits.REAP_BATCH,
+    ) -> Reaped:
+        seen = _seen(since_ms, gaps)
         found: dict[str, list[str]] = {name: [] for name in Reaped.__struct_fields__}
         for row in self.database.once("lapsed_leases", limit=limit):
-            what = self._reap_one(row["task_id"], row["grant"], since_ms)
+            what = self._reap_one(row["task_id"], row["grant"], seen)
             if what:
                 found[what].append(row["task_id"])
         woken = self._with_patience("wake", lambda: self._wake(limit))
@@ -150,12 +159,12 @@ class LeaseVerbs(Verbs):
         found["reviewed"] = self._end_reviews(limit)
         return Reaped(**found)
 
-    def _reap_one(self, task_id: str, grant: str, since_ms: int | None) -> str:
+    def _reap_one(self, task_id: str, grant: str, seen: Vigil) -> str:
         """One task a transaction, and nobody is waited for: on to the next."""
         for _ in range(limits.REAP_TRIES):
             try:
                 with self.database.transaction(lock_timeout_ms=limits.LOCK_TIMEOUT_MS) as session:
-                    return self._expire(session, task_id, grant, since_ms)
+                    return self._expire(session, task_id, grant, seen)
             except LogMoved:
                 continue
             except LockedOut:
@@ -163,14 +172,14 @@ class LeaseVerbs(Verbs):
                     return "blocked"
         return "blocked"
 
-    def _expire(self, session: Session, task_id: str, grant: str, since_ms: int | None) -> str:
+    def _expire(self, session: Session, task_id: str, grant: str, seen: Vigil) -> str:
         task = locked_task(session, task_id)
         rows = session.run("lock_lapsed_lease", task_id=task_id, grant=grant)
         if not rows:
             return ""
         lease = lease_of(rows[0])
         now_ms = session.run("read_clock")[0]["now_ms"]
-        if not lease.spared and _unsure(since_ms, now_ms, lease.ttl_ms):
+        if not lease.spared and not seen.looked(seen.server, now_ms).is_sure(now_ms, lease.ttl_ms):
             session.run("spare_lease", task_id=task_id, grant=grant)
             return "spared"
         chapter = Chapter(session, task, now_ms, worker=lease.worker)
@@ -249,9 +258,9 @@ class LeaseVerbs(Verbs):
 # -- policy: pure -------------------------------------------------------------------------------
 
 
-def _unsure(since_ms: int | None, now_ms: int, ttl_ms: int) -> bool:
-    """Whether this reaper may have slept, or the database: then a lapsed lease is spared once."""
-    return since_ms is None or now_ms - since_ms > ttl_ms // 2 or now_ms < since_ms
+def _seen(since_ms: int | None, gaps: Sequence[Gap]) -> Vigil:
+    """The reaper's watch until its last look."""
+    return Vigil("", since_ms, tuple((length_ms, end_ms) for length_ms, end_ms in gaps))
 
 
 def give_up(chapter: Chapter) -> bool:

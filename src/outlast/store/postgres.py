@@ -72,6 +72,11 @@ class PostgresDatabase:
         self._connect()
         return self._server
 
+    @property
+    def timeline(self) -> str:
+        """The server's own number for it: the last word of `server`."""
+        return self.server.rpartition(" ")[2]
+
     @contextmanager
     def transaction(self, *, lock_timeout_ms: int | None = None) -> Iterator[PostgresSession]:
         connection = self._connect()

@@ -50,6 +50,10 @@ class SqliteDatabase:
     def server(self) -> str:
         return _boot_id()
 
+    @property
+    def timeline(self) -> str:
+        return ""
+
     @contextmanager
     def transaction(self, *, lock_timeout_ms: int | None = None) -> Iterator[SqliteSession]:
         connection = self._connect()
@@ -178,6 +182,8 @@ class SqliteDatabase:
                 raise Unstorable(str(error)) from error
             if isinstance(error, sqlite3.ProgrammingError):
                 raise
+            if "not a database" in str(error):
+                raise BadSetting(f"{self.path} is no SQLite file; nothing was written") from error
             if "no such table" in str(error) or "no such column" in str(error):
                 raise WrongTables(str(error)) from error
             raise Unavailable(f"the SQLite file {self.path}", str(error)) from error

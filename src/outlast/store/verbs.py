@@ -120,6 +120,7 @@ class Heartbeat(msgspec.Struct, frozen=True):
 class Look(msgspec.Struct, frozen=True):
     """One look at what there is to do. `server`: changes when the database starts anew.
 
+    `timeline`: changes when another server took over; then commits may have been lost.
     `ready`: due tasks in these queues for these agents. `suspect_ms`: how long the longest waiting
     suspect (a task that is given to an idle worker only) has been due; None: there is none.
     `lapsed`: leases past expiry, timers past due, reviews whose doubts have ended.
@@ -132,6 +133,7 @@ class Look(msgspec.Struct, frozen=True):
     suspect_ms: int | None
     lapsed: int
     next_due_ms: int | None
+    timeline: str = ""
 
 
 class Reaped(msgspec.Struct, frozen=True):
@@ -298,11 +300,14 @@ class Leases(Protocol):
 
     def look(self, queues: Sequence[str], agents: Sequence[str]) -> Look: ...
 
-    def reap(self, *, since_ms: int | None, limit: int = 100) -> Reaped:
+    def reap(
+        self, *, since_ms: int | None, gaps: Sequence[tuple[int, int]] = (), limit: int = 100
+    ) -> Reaped:
         """Declare dead what has lapsed; wake what is due; end reviews whose doubts have ended.
 
-        `since_ms`: the database's time at this reaper's last tick, None at its first or after the
-        server changed: leases it cannot be sure of are spared once.
+        `since_ms`: the database's time at this reaper's last look, None at its first or after the
+        server changed. `gaps`: (length, end) of those between its looks (`core.vigil`). A lease
+        that it cannot be sure of is spared, once.
         """
 
     def crash(self, worker_id: str, *, by: str) -> list[str]:

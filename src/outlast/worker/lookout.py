@@ -12,6 +12,7 @@ from ..core import limits
 from ..core.clock import Env
 from ..core.errors import Unavailable
 from ..core.model import Grant, Worker
+from ..core.vigil import Vigil
 from ..store.verbs import AgentLimits, Claim, Look, Reaped, Renewal, Store
 from .heartbeat import hear
 from .holding import Holding, Holdings, margin_ms
@@ -53,7 +54,9 @@ class Lookout:
         self._token: str | None = None
         self._answered_ms = env.clock.monotonic_ms()
         self._reached_since_ms: int | None = None
-        self._seen: tuple[str, int] | None = None  # (server, database time) of the last look
+        self._vigil = Vigil()
+        self._timeline: str | None = None
+        self._may_claim_from_ms = 0
 
     @property
     def silent_ms(self) -> int:
@@ -74,6 +77,7 @@ class Lookout:
         self._store_clock.tell(seen.now_ms)
         self._answered_ms = self._env.clock.monotonic_ms()
         self._reached_since_ms = reached_since_ms or self._answered_ms
+        self._mind_failover(seen)
         more = self._claim(self._store, seen)
         self._reap(self._store, seen)
         return 0 if more else self._wait_ms(seen)
@@ -81,6 +85,17 @@ class Lookout:
     def close(self) -> None:
         if self._store is not None:
             self._store.close()
+
+    def _mind_failover(self, seen: Look) -> None:
+        """After a failover wait out the leases it may have forgotten, and what runs on after."""
+        now_ms = self._env.clock.monotonic_ms()
+        if self._timeline not in (None, seen.timeline):
+            self._may_claim_from_ms = now_ms + self._worker.ttl_ms + limits.KILL_AFTER_MS
+            self._tell(
+                "failover",
+                {"timeline": seen.timeline, "claims_wait_ms": self._may_claim_from_ms - now_ms},
+            )
+        self._timeline = seen.timeline
 
     # -- claiming ---------------------------------------------------------------------------------
 
@@ -116,6 +131,8 @@ class Lookout:
     def _room(self, seen: Look) -> int:
         """Free slots: none beside a suspect, nor while one waits for this worker to be empty."""
         held = self._holdings.all()
+        if self._env.clock.monotonic_ms() < self._may_claim_from_ms:
+            return 0
         if not self._may_claim() or any(holding.is_suspect for holding in held):
             return 0
         if seen.suspect_ms is not None and seen.suspect_ms >= self._worker.ttl_ms and held:
@@ -143,20 +160,15 @@ class Lookout:
     # -- reaping ----------------------------------------------------------------------------------
 
     def _reap(self, store: Store, seen: Look) -> None:
-        since_ms = self._since_ms(seen)
-        self._seen = (seen.server, seen.now_ms)
+        if seen.server != self._vigil.server:
+            self._vigil = Vigil(seen.server)
+        before, self._vigil = self._vigil, self._vigil.looked(seen.server, seen.now_ms)
         if seen.lapsed:
-            reaped = store.reap(since_ms=since_ms)
+            reaped = store.reap(since_ms=before.looked_ms, gaps=before.gaps)
             if any(getattr(reaped, field) for field in Reaped.__struct_fields__):
                 self._tell(
                     "reaped", {f: list(getattr(reaped, f)) for f in Reaped.__struct_fields__}
                 )
-
-    def _since_ms(self, seen: Look) -> int | None:
-        """The database's time at the last look; None: this reaper may have missed something."""
-        if self._seen is None or self._seen[0] != seen.server:
-            return None
-        return self._seen[1]
 
     def _wait_ms(self, seen: Look) -> int:
         """A poll, or a quarter of the shortest lease; sooner if something is due before.
