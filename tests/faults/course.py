@@ -34,17 +34,20 @@ class Course:
 
     def check(self, url: str) -> None:
         """Money moved once, both ended as they should, and every log there verifies."""
+        self._check_money()
         errand, dawdler = self.store.get(self.errand), self.store.get(self.dawdler)
         assert errand.state == "succeeded", errand
         assert msgspec.json.decode(errand.result or "") == RESULT
         assert dawdler.state == "cancelled", dawdler
-        record = self.bank.record()
-        moved = {key: amount for key, amount in record["moved"].items() if self.errand in key}
-        assert sorted(moved.values()) == sorted(AMOUNTS.values()), moved
-        for key in moved:
-            assert record["asked"][key] <= 2, f"{key} was asked for {record['asked'][key]} times"
         verdict = judge(url)
         assert not verdict.violations, verdict.examples
+
+    def _check_money(self) -> None:
+        record = self.bank.record()
+        moved = {key: amount for key, amount in record["moved"].items() if self.errand in key}
+        assert sorted(moved.values()) == sorted(AMOUNTS.values()), sorted(moved.values())
+        for key in moved:
+            assert record["asked"][key] <= 2, f"{key} was asked for {record['asked'][key]} times"
 
     def said(self) -> str:
         """Both tasks and their logs, to be read when something is wrong."""

@@ -42,13 +42,21 @@ class Country:
     """A database, a bank, and the lives that are led there one after the other.
 
     `workers_url`: how workers reach the database, if it is not `url` (a pooler, a wire).
+    `careless`: their tools do not honour the idempotency key.
     """
 
     def __init__(
-        self, url: str, processes: Processes, folder: Path, *, workers_url: str = ""
+        self,
+        url: str,
+        processes: Processes,
+        folder: Path,
+        *,
+        workers_url: str = "",
+        careless: bool = False,
     ) -> None:
         self.url, self._processes, self._folder = url, processes, folder
         self._workers_url = workers_url or url
+        self._careless = {"ERRANDS_CARELESS": "1"} if careless else {}
         self.store: Store = open_store(url)
         address = folder / "bank"
         opened = processes.python("-m", "tests.faults.bank", address, name="bank", folder=PROJECT)
@@ -62,6 +70,7 @@ class Country:
     def worker(self, go: Path, *words: str, ttl_ms: int = TTL_MS) -> Running:
         """A worker that waits for the file `go`, and dies where `words` say."""
         environment = {"ERRANDS_BANK": self.bank.address, "ERRANDS_TTL_MS": str(ttl_ms)}
+        environment |= self._careless
         command = ("-m", "tests.faults.mortal", self._workers_url, go, *words)
         return self._processes.python(
             *command, name="mortal", folder=PROJECT, environment=environment

@@ -13,6 +13,8 @@ app = outlast.App()
 BANK = BankClient(os.environ.get("ERRANDS_BANK", ""))
 AMOUNTS = {"deposit": 10, "pay": 32, "fee": 1}
 WALK_S = 0.1
+# Tools that make keys of their own: the lives of such workers must be found wanting.
+CARELESS = bool(os.environ.get("ERRANDS_CARELESS"))
 RESULT = {"plan": "buy", "approved": True, "paid": 43}
 
 
@@ -56,6 +58,8 @@ def make_plan() -> str:
 
 
 def pay(amount: int, idempotency_key: str) -> int:
+    if CARELESS:
+        idempotency_key += f" of process {os.getpid()}"
     paid: int = BANK.pay(idempotency_key, amount)["amount"]
     return paid
 

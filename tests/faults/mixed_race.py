@@ -58,13 +58,19 @@ class Forgetful(Signed):
         if begun.answer is not None:
             self.notes.heard(offer, begun.answer)
             if self.racer.chance.random() < 0.2:
-                again = self.store.begin(offer)
-                if again.answer is not None:
-                    self.notes.compare(offer, begun.answer, again.answer)
-                elif isinstance(begun.answer, Written):
-                    self.notes.say(f"{offer.last}: begun as {begun}, and sent again {again}")
+                self._compare(offer, begun, self.store.begin(offer))
             self.heard(offer, begun.answer)
         return begun
+
+    def _compare(self, offer: Offer, begun: Begun, again: Begun) -> None:
+        """As for an append; but what was begun is no longer ours once the task has gone on."""
+        if again.answer is None:
+            if isinstance(begun.answer, Written):
+                self.notes.say(f"{offer.last}: begun as {begun}, and sent again {again}")
+        elif not (
+            isinstance(again.answer, Turned) and "others have gone on" in again.answer.detail
+        ):
+            self.notes.compare(offer, begun.answer or again.answer, again.answer)
 
 
 class Writer(Racer):
