@@ -22,7 +22,7 @@ class Heart:
     """`tick` beats when a beat is due. `silent_ms`: since the last answer.
 
     `refused_ms`: for how long every renewal of a lease has failed or hangs. Not the silence: after
-    a pause of the whole process it is 0. A beat without leases says nothing of renewals.
+    a pause of the whole process it is 0. A beat without leases, answered, is no renewal.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class Heart:
     def refused_ms(self) -> int:
         now_ms, refused, in_flight_ms = self._clock.monotonic_ms(), self._refused, self._in_flight_ms
         since = [in_flight_ms] if in_flight_ms is not None else []
-        if refused is not None and now_ms - refused[1] <= self._ttl_ms:
+        if refused is not None and now_ms - refused[1] <= 2 * self._ttl_ms:
             since.append(refused[0])
         return now_ms - min(since, default=now_ms)
 
@@ -109,8 +109,7 @@ class Heart:
                     self._worker_id, self._renewals(batch), loop_blocked_ms=self._blocked_ms()
                 )
             except Exception:
-                if batch:
-                    self._note_refusal(sent_ms)
+                self._note_refusal(sent_ms)
                 raise
             finally:
                 self._in_flight_ms = None
@@ -123,7 +122,7 @@ class Heart:
     def _note_refusal(self, sent_ms: int) -> None:
         """One after another counts from the first; one that stands alone is forgotten in time."""
         before = self._refused
-        goes_on = before is not None and sent_ms - before[1] <= self._ttl_ms
+        goes_on = before is not None and sent_ms - before[1] <= 2 * self._ttl_ms
         first_ms = before[0] if before is not None and goes_on else sent_ms
         self._refused = (first_ms, self._clock.monotonic_ms())
 
