@@ -51,6 +51,12 @@ def scene(database: str, processes: Processes, witness: Witness) -> Iterator[Sce
 
 
 @pytest.fixture
+def sqlite_scene(sqlite_url: str, processes: Processes, witness: Witness) -> Iterator[Scene]:
+    """A scene on SQLite alone, for harm that only a file can suffer."""
+    yield from judged(sqlite_url, processes, witness)
+
+
+@pytest.fixture
 def server(own_postgres: Callable[..., PostgresServer]) -> PostgresServer:
     """A durable PostgreSQL of this test's own."""
     return own_postgres()

@@ -156,13 +156,15 @@ class Scene:
             self.workers[-1].until_said("worker.started")
         return self.workers[-1]
 
-    def command(self, *words: str, wait_s: float = PATIENCE_S) -> Ran:
+    def command(self, *words: str, **environment: str) -> Ran:
         """Run `outlast WORDS --db ...` to its end."""
-        running = self.start_command(*words)
-        return Ran(running.wait(wait_s), running.output)
+        running = self.start_command(*words, **environment)
+        return Ran(running.wait(PATIENCE_S), running.output)
 
-    def start_command(self, *words: str) -> Running:
-        return self.processes.outlast(*words, "--db", self.db, name=words[0], folder=ROOT)
+    def start_command(self, *words: str, **environment: str) -> Running:
+        return self.processes.outlast(
+            *words, "--db", self.db, name=words[0], folder=ROOT, environment=environment
+        )
 
     def submit(self, agent: str, **arguments: Any) -> str:
         """Submit a task; its id."""
