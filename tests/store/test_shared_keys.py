@@ -347,7 +347,7 @@ def test_a_doubt_is_taken_over_by_one_of_those_who_ask_at_the_same_moment(
 
 
 def test_a_beginning_asked_again_after_others_went_on_is_no_leave_to_act(store: Store) -> None:
-    """Found by the model: a lost answer asked again by a zombie, after a person ordered a new try."""
+    """Found by the model: a zombie asks again for a lost answer, after a new try was ordered."""
     owner = start(store)
     offer = owner.beginning(KEY)
     assert store.begin(offer).state == "fresh"
