@@ -16,6 +16,10 @@ class Clock(Protocol):
     def monotonic_ms(self) -> int: ...
 
 
+# Linux's monotonic clock stands still while the machine is suspended; leases do not.
+_BOOTTIME = getattr(time, "CLOCK_BOOTTIME", None)
+
+
 class SystemClock:
     """The machine's own clocks."""
 
@@ -23,7 +27,9 @@ class SystemClock:
         return time.time_ns() // 1_000_000
 
     def monotonic_ms(self) -> int:
-        return time.monotonic_ns() // 1_000_000
+        if _BOOTTIME is None:
+            return time.monotonic_ns() // 1_000_000
+        return time.clock_gettime_ns(_BOOTTIME) // 1_000_000
 
 
 class HandClock:
