@@ -55,7 +55,7 @@ MUTANTS = {
     "holder": Mutant(
         "the holder: who has let go writes on",
         (("append", r"and last.holder = :epoch", ""),),
-        ("test_append.py",),
+        ("test_append.py", "test_batches.py"),
     ),
     "inserted": Mutant(
         "only if inserted: an event that is there already counts as written just now",
@@ -66,7 +66,7 @@ MUTANTS = {
                 "on conflict (task_id, seq) do update set seq = excluded.seq",
             ),
         ),
-        ("test_append.py",),
+        ("test_append.py", "test_batches.py"),
     ),
     "expiry": Mutant(
         "the expiry: every owner is dead",

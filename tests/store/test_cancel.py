@@ -10,7 +10,6 @@ from outlast.core.errors import NotAllowedNow
 from outlast.core.model import Turned, Written
 from outlast.store.verbs import CancelAnswer, Order, Store
 from tests.store.databases import Stores
-from tests.store.test_append import why
 from tests.store.world import (
     OPERATOR,
     TTL,
@@ -26,6 +25,7 @@ from tests.store.world import (
     signal,
     start,
     submit,
+    why,
 )
 
 ANN = Order("ann", "superseded")

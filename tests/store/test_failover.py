@@ -9,8 +9,7 @@ import pytest
 from outlast.core.model import Answer, Turned, Written
 from outlast.store.verbs import Store
 from tests.store.databases import Stores
-from tests.store.test_append import why
-from tests.store.world import OPERATOR, Owner, claim, kinds, start, submit
+from tests.store.world import OPERATOR, Owner, claim, kinds, start, submit, why
 
 NOT_ON_THIS_LOG = ("lost", "commits_lost")
 

@@ -9,7 +9,6 @@ import pytest
 from outlast.core.model import Written
 from outlast.store.verbs import Begun, Store
 from tests.store.databases import Stores
-from tests.store.test_append import why
 from tests.store.world import (
     OPERATOR,
     TTL,
@@ -20,6 +19,7 @@ from tests.store.world import (
     kinds,
     reap,
     start,
+    why,
 )
 
 KEY = "invoice-17"

@@ -9,7 +9,6 @@ import pytest
 from outlast.core.model import Signal, Turned, Written
 from outlast.store.verbs import Store
 from tests.store.databases import Stores
-from tests.store.test_append import why
 from tests.store.world import (
     TTL,
     body,
@@ -21,6 +20,7 @@ from tests.store.world import (
     signal,
     start,
     submit,
+    why,
 )
 
 

@@ -22,6 +22,7 @@ from outlast.core.model import (
     Offer,
     Signal,
     Task,
+    Turned,
     Worker,
     Written,
 )
@@ -32,6 +33,7 @@ from outlast.store.verbs import (
     EffectQuery,
     NewTask,
     Order,
+    Query,
     Reaped,
     Renewal,
     Renewed,
@@ -174,6 +176,12 @@ def start(store: Store, worker: str = "old", **options: Any) -> Owner:
     owner = claim(store, worker, **queue)
     assert owner.task_id == task.id, "another task was ready before this one"
     return owner
+
+
+def why(answer: object) -> str:
+    """Why an offer was turned away; it must have been."""
+    assert isinstance(answer, Turned), answer
+    return answer.why
 
 
 # -- owners ------------------------------------------------------------------------------------
@@ -385,8 +393,6 @@ class Owner:
 
 
 def lease_of(store: Store, task_id: str) -> Lease | None:
-    from outlast.store.verbs import Query
-
     [held] = [each for each in store.find(Query(limit=1_000)) if each.task.id == task_id]
     return held.lease
 
