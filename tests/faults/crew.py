@@ -13,6 +13,7 @@ from outlast.core.clock import Env
 from outlast.store.migrate import migrate
 from outlast.store.open import open_database, open_store
 from outlast.store.verbs import NewTask
+from tests.faults.broken import RESENDS
 from tests.faults.judge import Verdict, judge
 from tests.faults.racers import Plan
 from tests.store.world import AGENT
@@ -65,6 +66,15 @@ class Figures:
 FENCE = "tests.faults.fence_race"
 MIXED = "tests.faults.mixed_race"
 TASKS = 5
+# What the judge must say of a store without this part of its fence, one of these at least.
+ROWS = ("the row is the fold of the log", "the ledger is the fold of the logs")
+SEEN = {
+    "place": ("no line of an old epoch",),
+    "holder": ("no line of an old epoch",),
+    "conflict": ("what was acknowledged is there",),
+    RESENDS: ROWS,
+}
+BROKEN_S, TRIES = 2, 5
 
 
 def with_tasks(url: str) -> str:
@@ -74,6 +84,24 @@ def with_tasks(url: str) -> str:
     store.submit([NewTask(id=new_id(), agent=AGENT, input="{}") for _ in range(TASKS)])
     store.close()
     return url
+
+
+def found_broken(part: str, url: str, processes: Processes, folder: Path) -> Figures:
+    """Race with this part of the fence taken out until the judge sees it; fails if it never does.
+
+    Chance may spare a short race; a judge that is spared five times running is blind.
+    """
+    program = MIXED if part == RESENDS else FENCE
+    with_tasks(url)
+    found = []
+    for number in range(TRIES):
+        notes = folder / str(number)
+        notes.mkdir()
+        figures = run_race(program, url, processes, notes, seconds=BROKEN_S, broken=part)
+        if any(figures.verdict.violations[kind] for kind in SEEN[part]):
+            return figures
+        found.append(figures.found())
+    raise AssertionError(f"{part} was taken out, and not seen in {TRIES} races: {found}")
 
 
 def migrated(url: str) -> str:

@@ -14,14 +14,6 @@ from tests.support.postgres import PostgresServer
 from tests.support.processes import Processes
 
 on_both = pytest.mark.parametrize("database_url", databases.KINDS[:2], indirect=True)
-# What the judge must say of a store without this part of its fence.
-SEEN = {
-    "place": "no line of an old epoch",
-    "holder": "no line of an old epoch",
-    "conflict": "what was acknowledged is there",
-    "resends": "the row is the fold of the log",
-}
-TRIES = 4
 
 
 @on_both
@@ -76,15 +68,4 @@ def test_everything_at_random_through_a_pooler(
 def test_the_judge_sees_what_was_taken_out_of_the_fence(
     part: str, database_url: str, processes: Processes, tmp_path: Path
 ) -> None:
-    program = crew.MIXED if part == broken.RESENDS else crew.FENCE
-    url = crew.with_tasks(database_url)
-    found = []
-    for number in range(TRIES):
-        folder = tmp_path / str(number)
-        folder.mkdir()
-        figures = crew.run_race(program, url, processes, folder, seconds=2, broken=part)
-        found.append(figures.found())
-        if figures.verdict.violations[SEEN[part]]:
-            print(figures)
-            return
-    pytest.fail(f"taken out and not seen in {TRIES} runs: {found}")
+    print(crew.found_broken(part, database_url, processes, tmp_path))

@@ -38,17 +38,9 @@ def test_answers_may_be_lost_and_everything_may_happen_at_once(
     assert figures.counts["sent much later"]
 
 
-def test_the_judge_sees_a_fence_that_was_taken_out(
-    sqlite_url: str, processes: Processes, tmp_path: Path
+@pytest.mark.parametrize("part", ["place", "resends"])
+def test_the_judge_sees_what_was_taken_out_of_the_fence(
+    part: str, sqlite_url: str, processes: Processes, tmp_path: Path
 ) -> None:
-    url = crew.with_tasks(sqlite_url)
-    figures = crew.run_race(crew.FENCE, url, processes, tmp_path, seconds=1, broken="place")
-    assert figures.verdict.violations["no line of an old epoch"], figures.found()
-
-
-def test_the_judge_sees_rows_that_are_written_for_a_resend(
-    sqlite_url: str, processes: Processes, tmp_path: Path
-) -> None:
-    url = crew.migrated(sqlite_url)
-    figures = crew.run_race(crew.MIXED, url, processes, tmp_path, seconds=2, broken="resends")
-    assert figures.verdict.violations["the row is the fold of the log"], figures.found()
+    """Each part, on both databases, in `make faults`."""
+    print(crew.found_broken(part, sqlite_url, processes, tmp_path))
