@@ -370,9 +370,8 @@ class Attempt:
         )
 
     async def _offer_outcome(self, drafts: list[Draft]) -> Answer | None:
-        stop = self.holding.stop
-        if self.pen.lost is not None or (stop is not None and stop.cause is Cause.LOST):
-            return Turned("lost", self.pen.lost or "the heartbeat says so")
+        if self.pen.lost is not None:
+            return Turned("lost", self.pen.lost)
         if not drafts or self.pen.let_go:
             return None
         late = [each.draft for each in self.late if each.draft is not None]

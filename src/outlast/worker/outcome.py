@@ -177,9 +177,11 @@ def _after_stop(
             return released("drain", doubts)
         case Cause.DEADLINE:
             return released("deadline", doubts)
-        case Cause.TRUST:
+        case Cause.TRUST | Cause.LOST:
+            # Where the lease is lost this is refused, and the refusal kept: the evidence that an
+            # owner came back after its time, whether a heartbeat or a write heard of it first.
             return released("trust", doubts)
-    return []  # suspended: the wait has let go; lost: there is nothing to let go of
+    return []  # suspended: the wait has let go
 
 
 def _to_review(review: Review, doubts: Sequence[Doubt]) -> list[Draft]:
