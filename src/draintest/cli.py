@@ -44,7 +44,7 @@ def draintest() -> None:
 @draintest.command()
 @click.argument("target", default="outlast")
 @click.option("--db", default="", metavar="URL", help="A PostgreSQL; a schema is made and dropped.")
-@click.option("--profile", type=click.Choice(["quick", "full"]), default="quick")
+@click.option("--profile", type=click.Choice(sorted(PROFILES)), default="quick")
 @click.option("--faults", default=",".join(KINDS), metavar="LIST", help="Which kinds of harm.")
 @click.option("--only", multiple=True, metavar="NAME", help="Scenarios that begin so.")
 @click.option("--seed", type=int, default=1, show_default=True, help="Of the random programs.")
@@ -197,6 +197,8 @@ def _print(verdict: Verdict, seconds: float) -> None:
     for scenario in verdict.scenarios:
         if scenario.verdict in (INCONCLUSIVE, FAIL):
             click.echo(f"  {MARKS[scenario.verdict]} {scenario.scenario}: {scenario.why}")
+    for each in verdict.classes:
+        click.echo(f"     {each.said}")
     click.echo(f"{MARKS[verdict.verdict].upper()}  {_figures(verdict.figures)} · {seconds:.1f} s")
 
 

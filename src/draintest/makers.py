@@ -10,17 +10,17 @@ from .commands import Warm
 from .postgres import Schema
 from .run import Maker
 from .target import Limits, Target
-from .targets.outlast.target import OFFERED, Outlast, warm
+from .targets.outlast.target import Outlast, offered, warm
 
 
 class OutlastMaker:
     """Outlast on SQLite, or on the PostgreSQL at `db`."""
 
     name = "outlast"
-    offers = OFFERED
 
     def __init__(self, db: str, limits: Limits) -> None:
         self.db, self.limits = db, limits
+        self.offers = offered(db)
         self._warm: dict[int, Warm] = {}
 
     def make(self, folder: Path, lane: int) -> Target:

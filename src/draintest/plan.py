@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 
-from . import program, scenarios
+from . import matrix, program, scenarios
 from .faults import KILL, STOP, TERM
 from .scenarios import Scenario
 
 FAULTS = (KILL, TERM, STOP)
-PROFILES = {"quick": 3, "full": 60, "soak": 0}
+CLOCK = frozenset({"clock"})
+PROFILES = {"quick": 3, "full": 60, "matrix": 0}
 
 
 @dataclass(frozen=True)
@@ -28,11 +29,13 @@ class Wanted:
     @property
     def limited(self) -> bool:
         """Whether checks may find nothing to look at because nobody wanted it."""
-        return bool(self.only) or self.faults != Wanted.faults
+        return bool(self.only) or self.faults != Wanted.faults or self.profile == "matrix"
 
 
 def make(wanted: Wanted) -> list[Scenario]:
     """The scenarios of a run, the long ones first, so that lanes end together."""
+    if wanted.profile == "matrix":
+        return matrix.scenarios()
     found = [*_named(wanted.faults), *_by_chance(wanted), *_enumerated(wanted.faults)]
     return [s for s in found if not wanted.only or s.name.startswith(wanted.only)]
 
@@ -77,7 +80,7 @@ def _named(faults: Sequence[str]) -> list[Scenario]:
         found += _cancels(KILL in faults)
     library = faketime_library()
     if "clock" in faults and library:
-        found.append(Scenario("clock-of-heir", scenarios.clock_of_heir(library), ("clock",)))
+        found.append(Scenario("clock-of-heir", scenarios.clock_of_heir(library), ("clock",), CLOCK))
     return found
 
 

@@ -116,7 +116,7 @@ def group(pid: int) -> list[int]:
 
 
 def lock_holders(path: Path) -> set[int]:
-    """Who holds a lock on a file at this moment, by /proc/locks."""
+    """Who holds a lock for writing on a file at this moment, by /proc/locks."""
     try:
         inode = path.stat().st_ino
         lines = Path("/proc/locks").read_text().splitlines()
@@ -126,7 +126,12 @@ def lock_holders(path: Path) -> set[int]:
 
 
 def _locks(words: list[str], inode: int) -> bool:
-    return "->" not in words and len(words) > 5 and words[5].rpartition(":")[2] == str(inode)
+    return (
+        "->" not in words
+        and "WRITE" in words
+        and len(words) > 5
+        and words[5].rpartition(":")[2] == str(inode)
+    )
 
 
 def _session(folder: Path) -> int:

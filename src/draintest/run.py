@@ -61,7 +61,7 @@ class Run:
         history = History(self.folder / "raw" / "harness.jsonl")
         witness = Witness(self.folder / "raw" / "world.jsonl")
         workplace.answer_for_process(witness.pid)
-        gauge = Gauge(history)
+        gauge = Gauge(history, workplace.folder)
         history.add("run.began", **self.header, swept=workplace.swept)
         try:
             self._play_all(scenarios, workplace, history, witness)

@@ -74,9 +74,13 @@ def _strike_after_answer(stage: Stage, fault: str, victim: Process, act: str) ->
 
 def _after(stage: Stage, fault: str, victim: Process, heir: Process, act: str) -> None:
     if fault == STOP:
+        # The heir is held in the same act, so that both are there when the frozen one wakes.
+        stage.witness.hold(stage.name, act, "before")
         until_taken_over(stage, heir)
         stage.look_owners()
         stage.thaw(victim)
+        stage.witness.let_go(stage.name, act, victim.pid)
+        linger(stage, victim)
     stage.witness.let_go(stage.name, act)
     if fault == TERM:
         stage.until_exit(victim, stage.limits.grace_ms / 1000 + stage.limits.patience_s)
@@ -93,7 +97,7 @@ def until_taken_over(stage: Stage, heir: Process) -> bool:
         seen = stage.tasks() or [{"state": ""}]
         if all(task["state"] in ("review", "succeeded", "failed", "cancelled") for task in seen):
             return True
-        pause(0.1)
+        pause(0.2)
     stage.tell("missing", act="", why="nobody took the task over")
     return False
 
@@ -120,8 +124,9 @@ def long_call(stage: Stage) -> None:
 
 def blocked(stage: Stage) -> None:
     """Careless code holds up its worker for two leases: a heartbeat must not need its loop."""
-    stage.submit([program.step("plan"), program.other("busy", "block", ms=2 * stage.limits.ttl_ms),
-                  program.effect("charge", "keyed")])  # fmt: skip
+    busy = program.other("busy", "block", ms=2 * stage.limits.ttl_ms)
+    plan, charge, email, _ = program.core()
+    stage.submit([plan, email, busy, charge])
     stage.worker()
     stage.worker()
     stage.until_act("charge")
@@ -206,7 +211,8 @@ def cancel_running(stage: Stage) -> None:
     for task in stage.programs:
         stage.cancel(task)
     # The order reaches the owner with its next heartbeat at the latest.
-    pause(stage.limits.cancel_ms / 1000)
+    # Far enough beyond, that a slow machine is no excuse.
+    pause(3 * stage.limits.cancel_ms / 1000)
     stage.witness.let_go(stage.name, "charge")
     stage.until_rest()
     pause(0.3)
@@ -260,7 +266,7 @@ def poison(stage: Stage) -> None:
     lives = stage.limits.resumes + 8
     deadline = time.monotonic() + stage.limits.patience_s * 4
     for _ in range(lives):
-        worker = stage.worker()
+        worker = stage.worker(patient=False)
         while worker.code is None and not stage.until_state(("succeeded", "failed"), 0.3):
             if time.monotonic() > deadline:
                 return

@@ -20,7 +20,10 @@ from .target import FINAL, CannotSay, Shape, Target
 from .waiting import until
 from .world.witness import Witness
 
+ENDS = ("world.answered", "world.dropped", "world.unheard")
 MINUTE_MS = 60_000
+# A question to the target is a command: not asked more often than this.
+ASK_S = 0.2
 
 
 class Stage:
@@ -41,8 +44,14 @@ class Stage:
 
     # -- those who act ----------------------------------------------------------------------------
 
-    def worker(self, called: str = "", *, environment: Mapping[str, str] | None = None) -> Process:
-        """Start a worker, and wait until it can take tasks. `called`: what it may call itself."""
+    def worker(
+        self,
+        called: str = "",
+        *,
+        environment: Mapping[str, str] | None = None,
+        patient: bool = True,
+    ) -> Process:
+        """Start a worker, and if `patient` wait until it is ready. `called`: its own name."""
         name = f"w{next(self._numbers)}"
         launch = self.target.worker(called or name, self.witness.url)
         launch = replace(launch, environment={**launch.environment, **(environment or {})})
@@ -50,7 +59,8 @@ class Stage:
         self._processes[name] = process
         self.started(process)
         self.tell("worker.started", worker=name, pid=process.pid, called=called or name)
-        self.until_ready(process)
+        if patient:
+            self.until_ready(process)
         return process
 
     def started(self, process: Process) -> None:
@@ -136,7 +146,7 @@ class Stage:
         for record in self.witness.records(self.name):
             if record.get("pid") == process.pid:
                 place = (record["task"], record["act"])
-                step = {"world.came": 1, "world.answered": -1, "world.dropped": -1}
+                step = dict.fromkeys(ENDS, -1) | {"world.came": 1}
                 came[place] = came.get(place, 0) + step.get(record["what"], 0)
         return sorted({task for (task, _), calls in came.items() if calls > 0})
 
@@ -178,7 +188,11 @@ class Stage:
             seen = self.tasks()
             return (seen is not None and all(task["state"] in states for task in seen)) or None
 
-        return bool(until(there, timeout_s or self.limits.patience_s))
+        return bool(until(there, timeout_s or self.limits.patience_s, ASK_S))
+
+    def until_quiet(self) -> None:
+        """Wait until every task has ended, or is for a person to look at; no demand is made."""
+        self.until_state((*FINAL, "review"))
 
     def until_act(self, act: str, count: int = 1, **wanted: Any) -> Record | None:
         """Wait until the world has seen so many calls of that act."""
@@ -212,7 +226,7 @@ class Stage:
                     self.settle(task)
             return all(task["state"] in FINAL for task in seen) or None
 
-        rest = bool(until(at_rest, timeout_s))
+        rest = bool(until(at_rest, timeout_s, ASK_S))
         self.tell("rested" if rest else "progress.missed", demanded_ms=timeout_s * 1000)
         return rest
 

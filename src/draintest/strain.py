@@ -1,4 +1,9 @@
-"""Strain: how little of the machine we had. A bound that is missed under it proves nothing."""
+"""Strain: how slow the machine was. A bound that was missed by little under it proves nothing.
+
+A probe does what a heartbeat does: it wakes at its time, works for some milliseconds, and syncs a
+file. What that took beyond the ideal, any process of the target may have had to bear as well, a
+few times over for something that takes a few such acts.
+"""
 
 from __future__ import annotations
 
@@ -10,57 +15,54 @@ from pathlib import Path
 from .history import History, View, now_ms
 
 EVERY_S = 0.25
-LATE_MS = 150.0
-# A quarter of the time with somebody waiting for a core: what is late may be late for that.
-PRESSED_SHARE = 0.25
-PRESSURE = Path("/proc/pressure/cpu")
+WORK_MS = 4.0
+TOLD_FROM_MS = 30.0
+# A bound covers several such acts, one after the other.
+ACTS = 5
 
 
 class Gauge:
-    """A thread that notes how late it was woken, and how long somebody waited for a core."""
+    """The probe, as a thread; it writes down what it had to bear."""
 
-    def __init__(self, history: History) -> None:
-        self._history = history
+    def __init__(self, history: History, folder: Path) -> None:
+        self._history, self._path = history, folder / "strain"
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True, name="strain")
         self._thread.start()
 
     def close(self) -> None:
         self._ended.set()
-        self._thread.join(timeout=2)
+        self._thread.join(timeout=5)
+        self._path.unlink(missing_ok=True)
 
     def _run(self) -> None:
-        before, waited = now_ms(), waited_ms()
-        while not self._ended.wait(EVERY_S):
-            now, total = now_ms(), waited_ms()
-            late = now - before - EVERY_S * 1000
-            share = (total - waited) / (now - before) if total else _crowd()
-            if late > LATE_MS or share > PRESSED_SHARE:
-                self._history.add(
-                    "strain", since_ms=before, late_ms=round(late), pressed=round(share, 2)
-                )
-            before, waited = now, total
+        with self._path.open("wb", buffering=0) as file:
+            before = now_ms()
+            while not self._ended.wait(EVERY_S):
+                late_ms = now_ms() - before - EVERY_S * 1000
+                work()
+                os.pwrite(file.fileno(), b"x" * 4096, 0)
+                os.fsync(file.fileno())
+                stall_ms = now_ms() - before - EVERY_S * 1000 - WORK_MS
+                if stall_ms > TOLD_FROM_MS:
+                    self._history.add(
+                        "strain", since_ms=before, late_ms=round(late_ms), stall_ms=round(stall_ms)
+                    )
+                before = now_ms()
 
 
-def waited_ms() -> float:
-    """How long somebody has waited for a core since boot; 0 where the kernel does not say."""
-    try:
-        some = PRESSURE.read_text().split("\n", 1)[0]
-    except OSError:
-        return 0.0
-    return float(some.rpartition("total=")[2]) / 1000
+def work() -> None:
+    """Some milliseconds of a core's time, however long that takes."""
+    until_s = time.thread_time() + WORK_MS / 1000
+    while time.thread_time() < until_s:
+        pass
 
 
-def strained(view: View, from_ms: float, to_ms: float) -> bool:
-    """Whether the machine was short of cores, or slept, for a good part of this time."""
-    spans = [(max(r["since_ms"], from_ms), min(r["t_ms"], to_ms), r) for r in view.of("strain")]
-    overlaps = [(end - start, r) for start, end, r in spans if end > start]
-    pressed = sum(length for length, r in overlaps if r["pressed"] > PRESSED_SHARE)
-    late = sum(r["late_ms"] for _, r in overlaps if r["late_ms"] > LATE_MS)
-    return bool(max(pressed, late) > 0.2 * (to_ms - from_ms))
-
-
-def _crowd() -> float:
-    """Without pressure figures: more runnable than cores is 1."""
-    running = time.monotonic() and os.getloadavg()[0]
-    return float(running > (os.cpu_count() or 1))
+def explains(view: View, from_ms: float, to_ms: float, overrun_ms: float) -> bool:
+    """Whether what the probe had to bear in this time may be why a bound was missed by so much."""
+    stalls = [
+        record["stall_ms"]
+        for record in view.of("strain")
+        if record["since_ms"] < to_ms and record["t_ms"] > from_ms
+    ]
+    return overrun_ms < ACTS * max(stalls, default=0)

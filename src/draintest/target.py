@@ -30,6 +30,7 @@ OFFERS = (
     "review",  # an effect in doubt is shown, not guessed
     "budget",  # a task that kills its workers is given up
     "children",  # processes of a task end with it
+    "clock",  # leases run by a clock that is not the worker's own
 )
 FINAL = ("succeeded", "failed", "cancelled")
 # Where a task may stand after everything has healed: ended, or for others to move on.
@@ -44,7 +45,7 @@ class Limits:
     reap_ms: int = 1_000
     poll_ms: int = 200
     grace_ms: int = 6_000
-    cancel_ms: int = 2_000
+    cancel_ms: int = 1_000
     resumes: int = 5
 
     @property

@@ -7,6 +7,7 @@ from typing import Any
 
 from .checks.case import Case, Finding, Say, cases
 from .checks.table import TABLE, Entry
+from .classes import ClassOfProvider, classes
 from .history import Record, View
 
 PASS, FAIL, INCONCLUSIVE, UNSUPPORTED = "pass", "fail", "inconclusive", "unsupported"
@@ -42,6 +43,7 @@ class Verdict:
     checks: tuple[CheckVerdict, ...]
     scenarios: tuple[ScenarioVerdict, ...]
     figures: dict[str, int] = field(default_factory=dict)
+    classes: tuple[ClassOfProvider, ...] = ()
 
     @property
     def exit_code(self) -> int:
@@ -59,8 +61,12 @@ def judge(records: list[Record]) -> Verdict:
     doubts = {case.name: why_not_counted(case) for case in told}
     says = [(entry, case, _ask(entry, case)) for entry in TABLE for case in told]
     checks = tuple(_of_check(entry, says, doubts) for entry in TABLE)
+    limited = bool((everything.first("run.began") or {}).get("limited"))
     scenarios = tuple(_of_scenario(case, checks, doubts[case.name]) for case in told)
-    return Verdict(_worst(checks, scenarios), checks, scenarios, figures(everything))
+    counted = tuple(c for c in checks if c.findings or c.seen or not limited)
+    return Verdict(
+        _worst(counted, scenarios), checks, scenarios, figures(everything), classes(told)
+    )
 
 
 def why_not_counted(case: Case) -> tuple[str, Record | None]:

@@ -17,13 +17,15 @@ class BrokenOff(Exception):
     """The run was ended from outside, by Ctrl-C or SIGTERM."""
 
 
-def until(condition: Callable[[], Seen | None], timeout_s: float) -> Seen | None:
+def until(
+    condition: Callable[[], Seen | None], timeout_s: float, every_s: float = POLL_S
+) -> Seen | None:
     """Ask again and again; the first true answer, or None when the time is up."""
     deadline = time.monotonic() + timeout_s
     while not (seen := condition()):
         if time.monotonic() > deadline:
             return None
-        pause(POLL_S)
+        pause(every_s)
     return seen
 
 

@@ -39,7 +39,7 @@ def doubts(case: Case, say: Say) -> None:
         if act["policy"] not in ("ask", "probe"):
             continue
         calls = case.calls(task, act["name"])
-        say.saw(sum(call.answered is None for call in calls))
+        say.saw(sum(call.answered is None or bool(case.harmed(call.pid)) for call in calls))
         for earlier, again in pairwise(calls):
             if not _was_known(case, task, act, again) and not _allowed(case, act, earlier, again):
                 how = "nobody was asked" if act["policy"] == "ask" else "the provider was not asked"

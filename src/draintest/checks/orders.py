@@ -26,7 +26,8 @@ def cancel(case: Case, say: Say) -> None:
             said = (
                 f"{first['act']} was begun {first['t_ms'] - asked['t_ms']:.0f} ms after the order"
             )
-            case.late(say, said, asked["t_ms"], first["t_ms"], asked, first)
+            overrun_ms = first["t_ms"] - obeyed_ms
+            case.late(say, said, asked["t_ms"], first["t_ms"], overrun_ms, asked, first)
         seen = case.last_seen(task)
         if seen and seen["state"] not in ("cancelled",) and not late:
             say.fail(f"it was to be cancelled, and is {seen['state']}", asked, seen)
@@ -69,26 +70,35 @@ def _leaves(case: Case, say: Say, fault: Record) -> None:
         say.fail(f"it died of the signal (exit code {ended['code']})", fault, ended)
     elif ended and ended["t_ms"] - from_ms > bound_ms:
         said = f"it left after {ended['t_ms'] - from_ms:.0f} ms; its grace is {bound_ms} ms"
-        case.late(say, said, from_ms, ended["t_ms"], fault, ended)
+        overrun_ms = ended["t_ms"] - from_ms - bound_ms
+        case.late(say, said, from_ms, ended["t_ms"], overrun_ms, fault, ended)
     elif stayed and not ended:
         said = f"it has not left within {bound_ms} ms"
-        case.late(say, said, from_ms, stayed["t_ms"], fault, stayed)
+        overrun_ms = stayed["t_ms"] - from_ms - bound_ms
+        case.late(say, said, from_ms, stayed["t_ms"], overrun_ms, fault, stayed)
 
 
 def _hands_over(case: Case, say: Say, fault: Record, lease: Lease) -> None:
+    left = case.view.first("worker.ended", pid=fault["pid"])
     if lease.how == "expired" and lease.ended:
+        if left and case.ours_ms(lease.ended["at_ms"]) > left["t_ms"]:
+            say.fail(f"it left without handing epoch {lease.epoch} over", fault, left, lease.ended)
+            return
         said = f"its lease (epoch {lease.epoch}) ran out instead of being handed over"
         to_ms = case.ours_ms(lease.ended["at_ms"])
-        case.late(say, said, case.fallen_at_ms(fault), to_ms, fault, lease.ended)
-    elif not lease.how and case.view.first("worker.ended", pid=fault["pid"]):
+        overrun_ms = case.limits.ttl_ms * 2 / 3
+        case.late(say, said, case.fallen_at_ms(fault), to_ms, overrun_ms, fault, lease.ended)
+    elif not lease.how and left:
         say.fail(f"it left, and still holds epoch {lease.epoch}", fault, lease.granted)
 
 
 def _claims_nothing(case: Case, say: Say, fault: Record, lease: Lease) -> None:
     granted_ms = case.ours_ms(lease.granted["at_ms"])
-    if granted_ms > case.fallen_at_ms(fault) + VISIBLE_MS:
+    overrun_ms = granted_ms - case.fallen_at_ms(fault) - VISIBLE_MS
+    if overrun_ms > 0:
+        from_ms = case.fallen_at_ms(fault)
         said = f"it took epoch {lease.epoch} after it was told to drain"
-        case.late(say, said, case.fallen_at_ms(fault), granted_ms, fault, lease.granted)
+        case.late(say, said, from_ms, granted_ms, overrun_ms, fault, lease.granted)
 
 
 def _spends_nothing(case: Case, say: Say, fault: Record, task: str) -> None:

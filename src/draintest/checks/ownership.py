@@ -85,7 +85,9 @@ def _not_from_the_living(case: Case, say: Say, lease: Lease) -> None:
         return
     said = f"pid {lease.pid}, which nobody harmed, lost its lease (epoch {lease.epoch})"
     from_ms, to_ms = case.ours_ms(lease.granted["at_ms"]), case.ours_ms(lease.ended["at_ms"])
-    case.late(say, said, from_ms, to_ms, lease.granted, lease.ended)
+    # A heartbeat must have been late by about two thirds of the lease.
+    overrun_ms = case.limits.ttl_ms * 2 / 3
+    case.late(say, said, from_ms, to_ms, overrun_ms, lease.granted, lease.ended)
 
 
 def _at_once(case: Case, say: Say, lease: Lease, heir: Lease) -> None:
@@ -98,15 +100,17 @@ def _at_once(case: Case, say: Say, lease: Lease, heir: Lease) -> None:
     ready = case.view.first("worker.ready", pid=heir.pid)
     from_ms = max(released_ms, ready["t_ms"] if ready else released_ms)
     granted_ms = case.ours_ms(heir.granted["at_ms"])
-    if granted_ms - from_ms > case.limits.poll_ms + AT_ONCE_MS:
+    overrun_ms = granted_ms - from_ms - case.limits.poll_ms - AT_ONCE_MS
+    if overrun_ms > 0:
         said = f"taken over {granted_ms - from_ms:.0f} ms after its release, not at once"
-        case.late(say, said, from_ms, granted_ms, lease.ended, heir.granted)
+        case.late(say, said, from_ms, granted_ms, overrun_ms, lease.ended, heir.granted)
 
 
 def _soon(case: Case, say: Say, task: str, fault: Record) -> None:
     """The heir's grant, within the bound of a reaper that may have been unsure once."""
     others = [ready for ready in case.view.of("worker.ready") if ready["pid"] != fault["pid"]]
-    mine = [lease for lease in case.leases(task) if lease.pid == fault["pid"]]
+    leases = case.leases(task)
+    mine = [lease for lease in leases if lease.pid == fault["pid"]]
     if not others or not mine or case.view.first("cancel.asked", task=task):
         return
     say.saw()
@@ -114,16 +118,18 @@ def _soon(case: Case, say: Say, task: str, fault: Record) -> None:
     if last.how not in ("", "expired"):
         return
     from_ms = max(case.fallen_at_ms(fault), min(ready["t_ms"] for ready in others))
-    heirs = [x for x in case.leases(task) if x.epoch > last.epoch]
+    heirs = leases[leases.index(last) + 1 :]
     bound_ms = case.limits.unsure_takeover_ms
     to_ms = case.ours_ms(heirs[0].granted["at_ms"]) if heirs else from_ms + 2 * bound_ms
-    if to_ms - from_ms <= bound_ms:
+    overrun_ms = to_ms - from_ms - bound_ms
+    if overrun_ms <= 0:
         return
     if not heirs:
-        case.late(say, "its owner is dead, and nobody has taken it over", from_ms, to_ms, fault)
+        said = "its owner is dead, and nobody has taken it over"
+        case.late(say, said, from_ms, to_ms, overrun_ms, fault)
     else:
         said = f"taken over {to_ms - from_ms:.0f} ms after its owner fell (bound {bound_ms} ms)"
-        case.late(say, said, from_ms, to_ms, fault, heirs[0].granted)
+        case.late(say, said, from_ms, to_ms, overrun_ms, fault, heirs[0].granted)
 
 
 def _no_acts_of_the_dead(case: Case, say: Say, task: str) -> None:

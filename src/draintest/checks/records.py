@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 
-from .case import Case, Say
+from .case import Case, Lease, Say
 
 DRAINED = ("drain", "deadline")
+# An owner that could no longer be sure of its lease, and said so: counted as lapsed.
+LAPSED = ("trust",)
 
 
 def metrics(case: Case, say: Say) -> None:
@@ -51,11 +53,15 @@ def _resumes(case: Case) -> Counter[str]:
     for task in case.tasks:
         leases = case.leases(task)
         for before in leases[:-1]:
-            if before.how == "expired":
+            if before.how == "expired" or _reason(before) in LAPSED:
                 counted["expired"] += 1
-            elif before.how == "released" and (before.ended or {}).get("reason") in DRAINED:
+            elif _reason(before) in DRAINED:
                 counted["drain"] += 1
     return counted
+
+
+def _reason(lease: Lease) -> str:
+    return str((lease.ended or {}).get("reason")) if lease.how == "released" else ""
 
 
 def _terminal(case: Case) -> Counter[str]:

@@ -22,7 +22,9 @@ def not_lost(case: Case, say: Say) -> None:
         elif missed and seen["state"] not in (*FINAL, "review"):
             said = f"task {task} is {seen['state']} and never came to an end"
             healed = case.view.last("healed") or missed
-            case.late(say, said, healed["t_ms"], missed["t_ms"], submitted, missed, seen)
+            from_ms, to_ms = healed["t_ms"], missed["t_ms"]
+            overrun_ms = to_ms - from_ms - 2 * case.limits.unsure_takeover_ms
+            case.late(say, said, from_ms, to_ms, overrun_ms, submitted, missed, seen)
 
 
 def final(case: Case, say: Say) -> None:

@@ -29,6 +29,7 @@ def page(records: list[Record], verdict: Verdict, environment: dict[str, Any]) -
         _head(name, verdict, view),
         _first(verdict),
         _checks(verdict.checks),
+        _classes(verdict),
         _scenarios(verdict, view),
         _environment(environment),
     ]
@@ -95,6 +96,11 @@ def _checks(checks: tuple[CheckVerdict, ...]) -> str:
         f"<th class=number>Seen</th></tr></thead><tbody>{rows}</tbody></table>"
         f"{'<h3>Findings</h3><ul>' + listed + '</ul>' + more if found else ''}</section>"
     )
+
+
+def _classes(verdict: Verdict) -> str:
+    listed = "".join(f"<li>{escape(each.said)}</li>" for each in verdict.classes)
+    return f"<section><h2>What was offered to which provider</h2><ul>{listed}</ul></section>"
 
 
 def _scenarios(verdict: Verdict, view: View) -> str:

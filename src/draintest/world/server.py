@@ -44,7 +44,7 @@ class World:
     record: BinaryIO
     lock: threading.Condition = field(default_factory=threading.Condition)
     holds: dict[tuple[str, str, str], Hold] = field(default_factory=dict)
-    released: dict[tuple[str, str], int] = field(default_factory=dict)
+    released: dict[tuple[str, str, int], int] = field(default_factory=dict)
     receipts: dict[tuple[str, str], str] = field(default_factory=dict)
     epochs: dict[tuple[str, str], int] = field(default_factory=dict)
     count: int = 0
@@ -74,13 +74,17 @@ class World:
     def hold(self, call: Record, point: str) -> None:
         if self.ordered(call, point) is None:
             return
-        place = (call["scenario"], call["act"])
         with self.lock:
-            before = self.released.get(place, 0)
+            before = self._let_go(call)
         self.say("held", call, point=point)
         with self.lock:
-            self.lock.wait_for(lambda: self.released.get(place, 0) > before, timeout=HELD_S)
+            self.lock.wait_for(lambda: self._let_go(call) > before, timeout=HELD_S)
         self.say("let_go", call, point=point)
+
+    def _let_go(self, call: Record) -> int:
+        """How often calls like this one were let go: all of its act, or those of its process."""
+        act = (call["scenario"], call["act"])
+        return sum(self.released.get((*act, pid), 0) for pid in (0, call["pid"] or -1))
 
     def act(self, call: Record) -> tuple[int, Record]:
         """Do it, or not: what the kind of provider does with such a call."""
@@ -114,13 +118,15 @@ class World:
         """What the harness wants."""
         with self.lock:
             if path == "/hold":
-                place = (asked["scenario"], asked["act"], asked["point"])
-                self.holds[place] = Hold(asked["times"], asked["signal"], asked["group"])
+                point = (asked["scenario"], asked["act"], asked["point"])
+                self.holds[point] = Hold(asked["times"], asked["signal"], asked["group"])
             elif path == "/let-go":
                 act = (asked["scenario"], asked["act"])
-                for point in ("before", "applied"):
-                    self.holds.pop((*act, point), None)
-                self.released[act] = self.released.get(act, 0) + 1
+                if not asked["pid"]:
+                    for each in ("before", "applied"):
+                        self.holds.pop((*act, each), None)
+                place = (*act, asked["pid"])
+                self.released[place] = self.released.get(place, 0) + 1
                 self.lock.notify_all()
             else:
                 return 404, {}
@@ -151,7 +157,10 @@ def make_handler(world: World) -> type[BaseHTTPRequestHandler]:
                 return
             code, answer = world.act(call)
             world.hold(call, "applied")
-            if self._answer(code, answer):
+            if gone(self.connection):
+                world.say("unheard", call)
+                self.close_connection = True
+            elif self._answer(code, answer):
                 self._strike(call)
                 world.say("answered", call, receipt=answer.get("receipt"))
 

@@ -56,9 +56,9 @@ class Witness:
         """Send a signal to a process group in the moment after that act was answered."""
         self._order("/hold", scenario, act, point="answered", times=1, signal=signal, group=group)
 
-    def let_go(self, scenario: str, act: str) -> None:
-        """Let all held calls of that act go on, and hold no more."""
-        self._order("/let-go", scenario, act)
+    def let_go(self, scenario: str, act: str, pid: int = 0) -> None:
+        """Let all held calls of that act go on, and hold no more; or those of one process."""
+        self._order("/let-go", scenario, act, pid=pid)
 
     def until(
         self, scenario: str, what: str, timeout_s: float, count: int = 1, **wanted: Any

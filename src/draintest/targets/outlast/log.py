@@ -45,6 +45,9 @@ def neutral(lines: Iterable[Shape]) -> list[Shape]:
             continue
         body = json.loads(line["body"])
         kind = KINDS.get(line["kind"], "other")
+        if kind == "waiting" and line["holder"]:
+            # A short wait keeps its lease.
+            kind = "other"
         task = line["task"]
         if kind == "granted":
             owners[task] = body["epoch"]

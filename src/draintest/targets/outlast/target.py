@@ -21,6 +21,11 @@ HERE = Path(__file__).parent
 OFFERED = frozenset(OFFERS) - {"children"}
 
 
+def offered(db: str) -> frozenset[str]:
+    """A file has no clock of its own: there each worker reads its machine's."""
+    return OFFERED if db else OFFERED - {"clock"}
+
+
 class Outlast:
     """`db`: "" for a SQLite file in `folder`, or the URL of a PostgreSQL whose schema is ours.
 
@@ -28,12 +33,12 @@ class Outlast:
     """
 
     name = "outlast"
-    offers = OFFERED
 
     def __init__(
         self, folder: Path, limits: Limits, warm: Warm, *, db: str = "", through: str = ""
     ) -> None:
         self.folder, self.limits, self._warm = folder, limits, warm
+        self.offers = offered(db)
         self._schema = Schema(db, folder) if db else None
         self.db = self._schema.outlast_url if self._schema else f"sqlite:{folder / 'store.db'}"
         self._through = through

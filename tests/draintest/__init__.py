@@ -1,0 +1,1 @@
+"""The drain test on trial: whether it finds what is broken, and nothing where nothing is."""
