@@ -1,4 +1,4 @@
-"""The reference names everything that users can name; the architecture's promises name real tests."""
+"""The reference names all that users can name; the promises name tests that are there."""
 
 import re
 

@@ -80,7 +80,6 @@ HOT = [
     "signal_named",
     "consume_signal",
     "wake_timers",
-    "wake_signalled",
 ]
 
 

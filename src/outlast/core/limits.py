@@ -55,6 +55,8 @@ IN_TRANSACTION_MIN_MS = 1_000
 CONNECT_TIMEOUT_S = 5
 SQLITE_BUSY_MS = 10_000
 REAP_TRIES = 5
+# A look does not see what should not be there, like a wake that was missed; a sweep does.
+SWEEP_MS = 60_000
 # An owner that writes as fast as it can must not keep others from ending its lease.
 TAKE_OVER_TRIES = 100
 

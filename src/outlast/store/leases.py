@@ -125,7 +125,7 @@ class LeaseVerbs(Verbs):
             ready += self.database.once("look_ready", **params, limit=limits.CLAIM_BATCH)[0][
                 "ready"
             ]
-            found = self.database.once("look_suspects", **params, suspect=limits.SUSPECT_RESUMES)
+            found = self.database.once("look_suspects", **params)
             suspects += [row["due_ms"] for row in found if row["due_ms"] is not None]
         times = self.database.once("look_times")[0]
         planned = [ms for ms in (times["next_timer_ms"], times["next_task_ms"]) if ms is not None]
@@ -134,7 +134,7 @@ class LeaseVerbs(Verbs):
             server=self.database.server,
             ready=ready,
             suspect_ms=times["now_ms"] - min(suspects) if suspects else None,
-            lapsed=sum(times[name] for name in ("lapsed", "timers", "unread", "reviews")),
+            lapsed=sum(times[name] for name in ("lapsed", "timers", "reviews")),
             next_due_ms=min(planned, default=None),
             timeline=self.database.timeline,
         )
@@ -150,6 +150,7 @@ class LeaseVerbs(Verbs):
     ) -> Reaped:
         seen = _seen(since_ms, gaps)
         found: dict[str, list[str]] = {name: [] for name in Reaped.__struct_fields__}
+        found["spared"] = self._with_patience("spare", lambda: self._spare(seen))
         for row in self.database.once("lapsed_leases", limit=limit):
             what = self._reap_one(row["task_id"], row["grant"], seen)
             if what:
@@ -191,6 +192,16 @@ class LeaseVerbs(Verbs):
             what = "abandoned"
         chapter.close(("delete_lease", {"task_id": task_id, "epoch": lease.epoch}))
         return what
+
+    def _spare(self, seen: Vigil) -> list[str]:
+        """Amnesty for all that this reaper cannot be sure of."""
+        with self.database.transaction(lock_timeout_ms=limits.LOCK_TIMEOUT_MS) as session:
+            now_ms = session.run("read_clock")[0]["now_ms"]
+            spared: list[str] = []
+            for gap_ms, gap_end_ms in seen.looked(seen.server, now_ms).gaps:
+                rows = session.run("spare_unsure", gap_ms=gap_ms, gap_end_ms=gap_end_ms)
+                spared += [row["task_id"] for row in rows]
+            return spared
 
     def _wake(self, limit: int) -> list[str]:
         with self.database.transaction(lock_timeout_ms=limits.LOCK_TIMEOUT_MS) as session:

@@ -61,7 +61,8 @@ class Heart:
 
     @property
     def refused_ms(self) -> int:
-        now_ms, refused, in_flight_ms = self._clock.monotonic_ms(), self._refused, self._in_flight_ms
+        now_ms = self._clock.monotonic_ms()
+        refused, in_flight_ms = self._refused, self._in_flight_ms
         since = [in_flight_ms] if in_flight_ms is not None else []
         if refused is not None and now_ms - refused[1] <= 2 * self._ttl_ms:
             since.append(refused[0])

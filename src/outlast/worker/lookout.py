@@ -57,6 +57,7 @@ class Lookout:
         self._vigil = Vigil()
         self._timeline: str | None = None
         self._may_claim_from_ms = 0
+        self._swept_ms = env.clock.monotonic_ms()
 
     @property
     def silent_ms(self) -> int:
@@ -163,7 +164,9 @@ class Lookout:
         if seen.server != self._vigil.server:
             self._vigil = Vigil(seen.server)
         before, self._vigil = self._vigil, self._vigil.looked(seen.server, seen.now_ms)
-        if seen.lapsed:
+        now_ms = self._env.clock.monotonic_ms()
+        if seen.lapsed or now_ms - self._swept_ms >= limits.SWEEP_MS:
+            self._swept_ms = now_ms
             reaped = store.reap(since_ms=before.looked_ms, gaps=before.gaps)
             if any(getattr(reaped, field) for field in Reaped.__struct_fields__):
                 self._tell(

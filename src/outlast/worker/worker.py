@@ -192,18 +192,23 @@ class Worker:
     def run(self) -> int:
         """Enlist, work until the drain has ended, retire; the exit code."""
         try:
+            return self._work() if self._is_enlisted() else EXIT_UNAVAILABLE
+        finally:
+            self.loop.close()
+
+    def _work(self) -> int:
+        with Signals(self._hear_signal):
+            self._start_threads()
+            self.loop.run_until_complete(self._left.wait())
+            return self._part()
+
+    def _is_enlisted(self) -> bool:
+        try:
             self.enlist()
         except Unavailable as error:
             self.tell("worker.unavailable", {"why": str(error)})
-            return EXIT_UNAVAILABLE
-        signals = Signals(self._hear_signal)
-        try:
-            with signals:
-                self._start_threads()
-                self.loop.run_until_complete(self._left.wait())
-                return self._part()
-        finally:
-            self.loop.close()
+            return False
+        return True
 
     def enlist(self) -> None:
         """Make this worker known. Raises Unavailable, SchemaMismatch."""

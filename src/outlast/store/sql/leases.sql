@@ -43,12 +43,14 @@ returning task_id, expires_ms
 
 -- name: held_leases
 -- Of the leases asked for, those that are there, and what waits for their owners.
+-- Subqueries, not a join: that became a scan of all tasks on tables never analysed.
 select lease.task_id, lease.grant_digest as "grant", lease.expires_ms,
-       task.cancel_by, task.cancel_why, task.cancel_ms,
+       (select cancel_by from outlast.tasks where id = lease.task_id) as cancel_by,
+       (select cancel_why from outlast.tasks where id = lease.task_id) as cancel_why,
+       (select cancel_ms from outlast.tasks where id = lease.task_id) as cancel_ms,
        (select count(*) from outlast.signals signal
          where signal.task_id = lease.task_id and signal.consumed_seq is null) as signals
   from outlast.leases lease
-  join outlast.tasks task on task.id = lease.task_id
  where lease.task_id in (select key from json_each(:renewals))
 
 -- name: lapsed_leases
@@ -88,6 +90,23 @@ update outlast.leases
    set expires_ms = (select outlast.now_ms()) + ttl_ms, spared = 1
  where task_id = :task_id
    and grant_digest = :grant
+
+-- name: spare_unsure
+-- All at once, for a gap in a reaper's watch: leases whose owners may have been kept away by it. One
+-- by one, the last of many would have been declared dead before its turn.
+with unsure as materialized (
+select task_id as unsure_id
+  from outlast.leases
+ where spared = 0
+   and expires_ms < (select outlast.now_ms())
+   and ttl_ms / 2 < :gap_ms
+   and ttl_ms / 2 > (select outlast.now_ms()) - :gap_end_ms
+ order by task_id
+ {lock_skipping})
+update outlast.leases
+   set expires_ms = (select outlast.now_ms()) + ttl_ms, spared = 1
+ where task_id in (select unsure_id from unsure)
+returning task_id
 
 -- name: leases_by_token
 select {lease}

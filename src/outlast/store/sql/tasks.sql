@@ -42,12 +42,13 @@ select {task}
 
 -- name: pick_ready
 -- The ready tasks of one queue that this worker may be given, best first; others' picks are skipped.
+-- `is true` keeps the agents a filter: pulled up into a join, it read and sorted the whole backlog.
 select {task}
   from outlast.tasks
  where state = 'ready'
    and queue = :queue
    and due_ms <= (select outlast.now_ms())
-   and agent in (select key from json_each(:agents))
+   and (agent in (select key from json_each(:agents))) is true
    and (resumes < :suspect or :held = 0)
    and id not in (select key from json_each(:except_ids))
    and not exists (select 1 from outlast.queues paused where paused.name = :queue)
@@ -113,18 +114,20 @@ select count(*) as ready
          where state = 'ready'
            and queue = :queue
            and due_ms <= (select outlast.now_ms())
-           and agent in (select key from json_each(:agents))
+           and (agent in (select key from json_each(:agents))) is true
            and not exists (select 1 from outlast.queues paused where paused.name = :queue)
+         order by priority desc, due_ms, id
          limit :limit) due
 
 -- name: look_suspects
+-- The number stands in the text (limits.SUSPECT_RESUMES), so that it finds its partial index.
 select min(due_ms) as due_ms
   from outlast.tasks
  where state = 'ready'
    and queue = :queue
-   and resumes >= :suspect
+   and resumes >= 3
    and due_ms <= (select outlast.now_ms())
-   and agent in (select key from json_each(:agents))
+   and (agent in (select key from json_each(:agents))) is true
 
 -- name: look_times
 select (select outlast.now_ms()) as now_ms,
@@ -134,10 +137,6 @@ select (select outlast.now_ms()) as now_ms,
        (select min(due_ms) from outlast.tasks where state = 'waiting') as next_timer_ms,
        (select min(due_ms) from outlast.tasks
          where state = 'ready' and due_ms > (select outlast.now_ms())) as next_task_ms,
-       (select count(*) from (select 1 from outlast.signals signal
-         where consumed_seq is null and exists (select 1 from outlast.tasks task
-               where task.id = signal.task_id and task.state = 'waiting'
-                 and task.waiting_for = signal.name) limit 1) unread) as unread,
        (select count(*) from (select 1 from outlast.tasks
          where state = 'review' and finished_ms is null limit 1) reviews) as reviews
 

@@ -39,6 +39,7 @@ create table outlast.tasks (
     cancel_ms bigint
 );
 create index tasks_ready on outlast.tasks (queue, priority desc, due_ms, id) where state = 'ready';
+create index tasks_suspects on outlast.tasks (queue, due_ms) where state = 'ready' and resumes >= 3;
 create index tasks_due on outlast.tasks (due_ms) where state = 'ready';
 create index tasks_timers on outlast.tasks (due_ms) where state = 'waiting';
 create index tasks_open on outlast.tasks (state, queue, id) where finished_ms is null;
