@@ -208,6 +208,8 @@ def cancel_running(stage: Stage) -> None:
     stage.submit(program.core())
     stage.worker()
     stage.until_held("charge", "before")
+    # An owner that cannot stop may leave: somebody else then sees to it that the order is obeyed.
+    stage.worker("heir")
     for task in stage.programs:
         stage.cancel(task)
     # The order reaches the owner with its next heartbeat at the latest.
@@ -246,6 +248,7 @@ def cancel_with_child(stage: Stage) -> None:
     task = stage.submit(acts)
     worker = stage.worker()
     stage.until_held("charge", "before")
+    stage.worker("heir")
     stage.family(worker, "before")
     stage.cancel(task)
     pause(stage.limits.cancel_ms / 1000)

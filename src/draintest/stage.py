@@ -250,9 +250,11 @@ class Stage:
 
     def end_workers(self) -> None:
         for process in self._processes.values():
-            if process.code is None:
+            code, what = process.code, "worker.had_ended"
+            if code is None:
                 process.end()
-                self.tell("worker.ended_by_us", worker=process.name, pid=process.pid)
+                what = "worker.ended_by_us"
+            self.tell(what, worker=process.name, pid=process.pid, code=code)
 
     def workers(self) -> Iterator[Process]:
         yield from self._processes.values()

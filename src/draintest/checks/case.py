@@ -178,7 +178,7 @@ class Case:
 
     def died(self, pid: int) -> bool:
         """Whether that process ended while the scenario was going on, by whatever cause."""
-        return self.view.first("worker.ended", pid=pid) is not None
+        return self.view.first("worker.ended", "worker.had_ended", pid=pid) is not None
 
     def fallen_at_ms(self, fault: Record) -> float:
         """When the harm was done, by our clock."""
