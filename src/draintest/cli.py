@@ -17,7 +17,7 @@ import click
 from . import evidence
 from .history import View
 from .makers import maker
-from .plan import FAULTS, PROFILES, Wanted, make
+from .plan import KINDS, PROFILES, Wanted, make
 from .progress import progress
 from .run import Maker, Run
 from .scenarios import Scenario
@@ -27,7 +27,6 @@ from .waiting import BrokenOff, broken_off
 
 INTERRUPTED = 130
 USAGE = 2
-KINDS = (*FAULTS, "clock", "cancel", "time")
 MARKS = {
     "pass": "pass",
     "fail": "FAIL",
@@ -43,7 +42,12 @@ def draintest() -> None:
 
 @draintest.command()
 @click.argument("target", default="outlast")
-@click.option("--db", default="", metavar="URL", help="A PostgreSQL; a schema is made and dropped.")
+@click.option(
+    "--db",
+    default="",
+    metavar="URL",
+    help="A PostgreSQL, where a schema is made and dropped; or `embedded`: one of our own.",
+)
 @click.option("--profile", type=click.Choice(sorted(PROFILES)), default="quick")
 @click.option("--faults", default=",".join(KINDS), metavar="LIST", help="Which kinds of harm.")
 @click.option("--only", multiple=True, metavar="NAME", help="Scenarios that begin so.")

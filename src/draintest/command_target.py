@@ -35,6 +35,7 @@ from typing import Any
 from .commands import Ran, Warm, run
 from .processes import Launch
 from .target import OFFERS, CannotSay, Limits, Shape, Target
+from .workplace import Workplace
 
 NEEDED = ("worker", "submit", "tasks")
 
@@ -96,6 +97,12 @@ class CommandTarget:
     def verify(self, path: Path) -> tuple[bool, str]:
         ran = self._run(self._command("verify", path=str(path)))
         return ran.code == 0, (ran.output + ran.errors)[-500:]
+
+    def database(self) -> tuple[str, int]:
+        raise CannotSay("a target in a file has no wire")
+
+    def through(self, port: int) -> None:
+        raise CannotSay("a target in a file has no wire")
 
     def files(self) -> list[Path]:
         listed = self._settings["target"].get("files", [])
@@ -161,8 +168,13 @@ class CommandMaker:
             self._lanes[lane] = _Lane(warm)
         return CommandTarget(self._settings, self._here, folder, self.limits, self._lanes[lane])
 
+    server = None
+
     def schema(self, folder: Path) -> tuple[str, str] | None:
         return None
+
+    def open(self, workplace: Workplace) -> None:
+        """Nothing is shared by its scenarios."""
 
     def close(self) -> None:
         for lane in self._lanes.values():

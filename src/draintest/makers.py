@@ -9,19 +9,30 @@ from typing import Any
 from .commands import Warm
 from .postgres import Schema
 from .run import Maker
+from .server import Server
 from .target import Limits, Target
 from .targets.outlast.target import Outlast, offered, warm
+from .workplace import Workplace
+
+EMBEDDED = "embedded"
 
 
 class OutlastMaker:
-    """Outlast on SQLite, or on the PostgreSQL at `db`."""
+    """Outlast on SQLite, on the PostgreSQL at `db`, or on one of our own (`embedded`)."""
 
     name = "outlast"
 
     def __init__(self, db: str, limits: Limits) -> None:
         self.db, self.limits = db, limits
-        self.offers = offered(db)
+        self.server: Server | None = None
+        self.offers = offered(db) - (frozenset() if db == EMBEDDED else {"server"})
         self._warm: dict[int, Warm] = {}
+
+    def open(self, workplace: Workplace) -> None:
+        """Start a PostgreSQL of our own, if that was asked for."""
+        if self.db == EMBEDDED:
+            self.server = Server(workplace)
+            self.db = self.server.url
 
     def make(self, folder: Path, lane: int) -> Target:
         if lane not in self._warm:
@@ -35,6 +46,8 @@ class OutlastMaker:
     def close(self) -> None:
         for each in self._warm.values():
             each.close()
+        if self.server is not None:
+            self.server.close()
 
 
 def maker(name: str, db: str, limits: dict[str, int]) -> Maker:

@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 
-from . import matrix, program, scenarios
+from . import harm_to_database, matrix, program, scenarios
 from .faults import KILL, STOP, TERM
 from .scenarios import Scenario
 
 FAULTS = (KILL, TERM, STOP)
 CLOCK = frozenset({"clock"})
+KINDS = (*FAULTS, "clock", "cancel", "time", "wire", "database")
 PROFILES = {"quick": 3, "full": 60, "matrix": 0}
 
 
@@ -22,7 +23,7 @@ class Wanted:
     """What the user asked for. `only`: scenarios whose names begin so; empty: all."""
 
     profile: str = "quick"
-    faults: tuple[str, ...] = (*FAULTS, "clock", "cancel", "time")
+    faults: tuple[str, ...] = KINDS
     seed: int = 1
     only: tuple[str, ...] = ()
 
@@ -36,7 +37,10 @@ def make(wanted: Wanted) -> list[Scenario]:
     """The scenarios of a run, the long ones first, so that lanes end together."""
     if wanted.profile == "matrix":
         return matrix.scenarios()
-    found = [*_named(wanted.faults), *_by_chance(wanted), *_enumerated(wanted.faults)]
+    planes = {"wire": "wire-", "database": "database-"}
+    second = tuple(begins for kind, begins in planes.items() if kind in wanted.faults)
+    harmed = [s for s in harm_to_database.scenarios() if second and s.name.startswith(second)]
+    found = [*_named(wanted.faults), *harmed, *_by_chance(wanted), *_enumerated(wanted.faults)]
     return [s for s in found if not wanted.only or s.name.startswith(wanted.only)]
 
 

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from . import faults
 from .history import History, Record, merged
@@ -29,11 +29,15 @@ class Maker(Protocol):
     name: str
     limits: Limits
     offers: frozenset[str]
+    server: Any
 
     def make(self, folder: Path, lane: int) -> Target: ...
 
     def schema(self, folder: Path) -> tuple[str, str] | None:
         """(URL, name) of the schema that the target of this folder will make, if any."""
+
+    def open(self, workplace: Workplace) -> None:
+        """Called once, before any scenario: what all of them share."""
 
     def close(self) -> None: ...
 
@@ -64,7 +68,11 @@ class Run:
         gauge = Gauge(history, workplace.folder)
         history.add("run.began", **self.header, swept=workplace.swept)
         try:
-            self._play_all(scenarios, workplace, history, witness)
+            self.maker.open(workplace)
+            # Who harms what all share is played when nobody else is there.
+            for lanes, alone in ((self.lanes, False), (1, True)):
+                chosen = [each for each in scenarios if each.alone is alone]
+                self._play_all(chosen, lanes, workplace, history, witness)
         finally:
             gauge.close()
             self.maker.close()
@@ -75,7 +83,12 @@ class Run:
         return merged(history.records(), witness.whole())
 
     def _play_all(
-        self, scenarios: list[Scenario], workplace: Workplace, history: History, witness: Witness
+        self,
+        scenarios: list[Scenario],
+        lanes: int,
+        workplace: Workplace,
+        history: History,
+        witness: Witness,
     ) -> None:
         waiting: queue.SimpleQueue[Scenario] = queue.SimpleQueue()
         for scenario in scenarios:
@@ -94,7 +107,7 @@ class Run:
                     errors.append(error)
                     return
 
-        threads = [threading.Thread(target=lane, args=(n,), daemon=True) for n in range(self.lanes)]
+        threads = [threading.Thread(target=lane, args=(n,), daemon=True) for n in range(lanes)]
         for thread in threads:
             thread.start()
         _join(threads)
@@ -119,6 +132,7 @@ class Run:
         if owned := self.maker.schema(place):
             workplace.answer_for_schema(*owned)
         stage = _Watched(scenario.name, target, witness, history, outputs, self.progress, workplace)
+        stage.server = self.maker.server
         stage.tell(
             "scenario.began",
             harms=list(scenario.harms),

@@ -18,6 +18,7 @@ from .processes import Process, group
 from .program import Act
 from .target import FINAL, CannotSay, Shape, Target
 from .waiting import until
+from .wire import Wire
 from .world.witness import Witness
 
 ENDS = ("world.answered", "world.dropped", "world.unheard")
@@ -38,6 +39,8 @@ class Stage:
         self._processes: dict[str, Process] = {}
         self._numbers = itertools.count(1)
         self.programs: dict[str, list[Act]] = {}
+        self.wire: Any = None
+        self.server: Any = None
 
     def tell(self, what: str, **fields: Any) -> Record:
         return self._history.add(what, scenario=self.name, **fields)
@@ -92,17 +95,17 @@ class Stage:
     def harm(self, fault: str, process: Process, *, idle: bool = False) -> None:
         """Strike a worker now; whether it landed, and what was in flight, are on the record."""
         in_flight = self.in_flight(process)
-        self._began(fault, process)
+        self.began(fault, process)
         try:
             proof = faults.strike(fault, process, self.target.files())
         except faults.Missed as missed:
-            self._missed(fault, process, str(missed))
+            self.missed(fault, process, str(missed))
             raise
-        self._landed(fault, process, proof, in_flight, idle)
+        self.landed(fault, process, proof, in_flight, idle)
 
     def harmed_by_world(self, fault: str, process: Process, act: str) -> None:
         """The world was told to strike when it has answered that act: wait, and prove it."""
-        self._began(fault, process)
+        self.began(fault, process)
         struck = self.witness.until(
             self.name, "world.struck", self.limits.patience_s, act=act, group=process.pid
         )
@@ -111,10 +114,10 @@ class Stage:
                 raise faults.Missed("the world has not struck: no such answer was given")
             proof = faults.prove(fault, process, self.target.files())
         except faults.Missed as missed:
-            self._missed(fault, process, str(missed))
+            self.missed(fault, process, str(missed))
             raise
         in_flight = [struck["task"]]
-        self._landed(fault, process, proof, in_flight, idle=False, at_ms=struck["t_ms"])
+        self.landed(fault, process, proof, in_flight, idle=False, at_ms=struck["t_ms"])
 
     def thaw(self, process: Process) -> None:
         faults.thaw(process)
@@ -122,14 +125,14 @@ class Stage:
 
     def clock_stepped(self, process: Process, environment: dict[str, str]) -> None:
         """Prove that the clock of a process that was started so is another than ours."""
-        self._began("clock", process)
+        self.began("clock", process)
         words = [sys.executable, "-c", "import time; print(time.time_ns() // 1000000)"]
         told = run(words, environment=environment).output.strip()
         shift_ms = int(told or 0) - time.time_ns() // 1_000_000
         if abs(shift_ms) < MINUTE_MS:
-            self._missed("clock", process, f"its clock reads {shift_ms} ms beside ours")
+            self.missed("clock", process, f"its clock reads {shift_ms} ms beside ours")
             raise faults.Missed("the clock was not stepped")
-        self._landed("clock", process, {"shift_ms": shift_ms}, self.in_flight_anywhere(), False)
+        self.landed("clock", process, {"shift_ms": shift_ms}, self.in_flight_anywhere(), False)
 
     def family(self, process: Process, moment: str) -> None:
         """Write down who lives below a worker."""
@@ -249,6 +252,8 @@ class Stage:
     # -- the end ----------------------------------------------------------------------------------
 
     def end_workers(self) -> None:
+        if self.wire is not None:
+            self.wire.close()
         for process in self._processes.values():
             code, what = process.code, "worker.had_ended"
             if code is None:
@@ -259,28 +264,37 @@ class Stage:
     def workers(self) -> Iterator[Process]:
         yield from self._processes.values()
 
-    def _began(self, fault: str, process: Process) -> None:
-        self.tell("fault.began", fault=fault, worker=process.name, pid=process.pid)
+    # -- the second plane -------------------------------------------------------------------------
 
-    def _landed(
+    def behind_wire(self) -> None:
+        """Workers that are started from now on reach the database through a wire of ours."""
+        host, port = self.target.database()
+        self.wire = Wire(host, port)
+        self.target.through(self.wire.port)
+
+    def before_wire(self) -> None:
+        self.target.through(0)
+
+    def began(self, fault: str, process: Process | None) -> None:
+        self.tell("fault.began", fault=fault, **_who(process))
+
+    def landed(
         self,
         fault: str,
-        process: Process,
+        process: Process | None,
         proof: faults.Proof,
         in_flight: list[str],
-        idle: bool,
+        idle: bool = False,
         at_ms: float = 0,
     ) -> None:
-        self.tell(
-            "fault.landed",
-            fault=fault,
-            worker=process.name,
-            pid=process.pid,
-            proof=proof,
-            in_flight=in_flight,
-            idle=idle,
-            **({"struck_ms": at_ms} if at_ms else {}),
-        )
+        """The harm was done. `process`: None if it was done to the database."""
+        fields = {"proof": proof, "in_flight": in_flight, "idle": idle}
+        struck = {"struck_ms": at_ms} if at_ms else {}
+        self.tell("fault.landed", fault=fault, **_who(process), **fields, **struck)
 
-    def _missed(self, fault: str, process: Process, why: str) -> None:
-        self.tell("fault.missed", fault=fault, worker=process.name, pid=process.pid, why=why)
+    def missed(self, fault: str, process: Process | None, why: str) -> None:
+        self.tell("fault.missed", fault=fault, **_who(process), why=why)
+
+
+def _who(process: Process | None) -> dict[str, Any]:
+    return {"worker": process.name, "pid": process.pid} if process else {"worker": "", "pid": 0}

@@ -30,6 +30,8 @@ OFFERS = (
     "review",  # an effect in doubt is shown, not guessed
     "budget",  # a task that kills its workers is given up
     "children",  # processes of a task end with it
+    "wire",  # its database is reached by TCP, so that a wire can be put before it
+    "server",  # its database is ours to harm
     "clock",  # leases run by a clock that is not the worker's own
 )
 FINAL = ("succeeded", "failed", "cancelled")
@@ -117,6 +119,12 @@ class Target(Protocol):
 
     def verify(self, path: Path) -> tuple[bool, str]:
         """Whether such a record is sound, and what is said about it."""
+
+    def database(self) -> tuple[str, int]:
+        """Where its database listens; asked only of a target that offers `wire`."""
+
+    def through(self, port: int) -> None:
+        """Have workers reach it by that port of this machine instead; 0: as before."""
 
     def files(self) -> list[Path]:
         """Files whose lock a stopped process could hold for ever; it is then stopped elsewhere."""

@@ -56,8 +56,13 @@ class BrokenMaker:
     def make(self, folder: Path, lane: int) -> Any:
         return self.makers[folder.name.partition(" of ")[2]].make(folder, lane)
 
+    server = None
+
     def schema(self, folder: Path) -> None:
         return None
+
+    def open(self, workplace: Any) -> None:
+        """Nothing is shared."""
 
     def close(self) -> None:
         for maker in self.makers.values():

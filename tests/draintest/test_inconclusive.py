@@ -6,6 +6,7 @@ import signal
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -100,8 +101,13 @@ class ChangedMaker:
     def make(self, folder: Path, lane: int) -> Target:
         return self.makers[folder.name].make(folder, lane)
 
+    server = None
+
     def schema(self, folder: Path) -> None:
         return None
+
+    def open(self, workplace: Any) -> None:
+        """Nothing is shared."""
 
     def close(self) -> None:
         for maker in self.makers.values():

@@ -174,7 +174,7 @@ class Case:
         return [r for r in self.view.of("fault.landed") if not kinds or r["fault"] in kinds]
 
     def harmed(self, pid: int, *kinds: str) -> Record | None:
-        return next((r for r in self.landed(*kinds) if r["pid"] == pid), None)
+        return next((r for r in self.landed(*kinds) if r["pid"] in (pid, 0)), None)
 
     def died(self, pid: int) -> bool:
         """Whether that process ended while the scenario was going on, by whatever cause."""

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit, urlunsplit
 
 from ...commands import Ran, Warm
 from ...postgres import Schema
@@ -23,7 +24,7 @@ OFFERED = frozenset(OFFERS) - {"children"}
 
 def offered(db: str) -> frozenset[str]:
     """A file has no clock of its own: there each worker reads its machine's."""
-    return OFFERED if db else OFFERED - {"clock"}
+    return OFFERED if db else OFFERED - {"clock", "wire", "server"}
 
 
 class Outlast:
@@ -34,14 +35,12 @@ class Outlast:
 
     name = "outlast"
 
-    def __init__(
-        self, folder: Path, limits: Limits, warm: Warm, *, db: str = "", through: str = ""
-    ) -> None:
+    def __init__(self, folder: Path, limits: Limits, warm: Warm, *, db: str = "") -> None:
         self.folder, self.limits, self._warm = folder, limits, warm
         self.offers = offered(db)
         self._schema = Schema(db, folder) if db else None
         self.db = self._schema.outlast_url if self._schema else f"sqlite:{folder / 'store.db'}"
-        self._through = through
+        self._through = ""
         self._versions: Shape = {}
 
     def version(self) -> Shape:
@@ -61,9 +60,14 @@ class Outlast:
         if ran.code != 0:
             raise CannotSay(f"outlast migrate: {ran.errors or ran.output}")
 
-    def through(self, url: str) -> None:
-        """Have workers started from now on reach the database by another address."""
-        self._through = url
+    def database(self) -> tuple[str, int]:
+        parts = urlsplit(self.db)
+        return parts.hostname or "127.0.0.1", parts.port or 5432
+
+    def through(self, port: int) -> None:
+        parts = urlsplit(self.db)
+        who, at, _ = parts.netloc.rpartition("@")
+        self._through = urlunsplit(parts._replace(netloc=f"{who}{at}127.0.0.1:{port}")) * bool(port)
 
     def worker(self, name: str, world: str) -> Launch:
         limits = self.limits

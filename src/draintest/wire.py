@@ -1,0 +1,200 @@
+"""A wire before a PostgreSQL: a TCP proxy that loses what it is told to, and proves that it did."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import socket
+import struct
+import threading
+from dataclasses import dataclass, field
+
+CHUNK = 65_536
+CONNECT_S = 5.0
+POLL_S = 0.1
+WRITES = re.compile(rb"\b(insert\s+into|commit)\b", re.I)
+# The tag of a statement that has written rows, and the byte that says: no transaction is open.
+WROTE = re.compile(rb"(INSERT 0 [1-9]|COMMIT\0)")
+IDLE = b"Z\x00\x00\x00\x05I"
+LOSE_COMMIT, LOSE_ANSWER = "lose-commit", "lose-answer"
+
+
+class Wire:
+    """Whole, cut, paused or swallowing, for all its connections; or one write is to be lost."""
+
+    def __init__(self, host: str, port: int) -> None:
+        self._server = (host, port)
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port = int(self._listener.getsockname()[1])
+        self.state = "whole"
+        self.lost_bytes = 0
+        self.sprung = threading.Event()
+        self._trap = ""
+        self._lock = threading.Condition()
+        self._connections: list[_Connection] = []
+        threading.Thread(target=self._accept, daemon=True, name="wire").start()
+
+    def set(self, state: str) -> None:
+        """`whole`, `cut` (reset, and refused), `pause` (held) or `blackhole` (lost in silence)."""
+        with self._lock:
+            self.state = state
+            self._lock.notify_all()
+            connections = list(self._connections)
+        for each in connections:
+            if state == "cut" or (state == "whole" and each.robbed):
+                each.reset()
+
+    def lay(self, trap: str) -> None:
+        """Lose the next write's request, or its answer; its connection is reset then."""
+        with self._lock:
+            self.sprung.clear()
+            self._trap = trap
+
+    def close(self) -> None:
+        self._listener.close()
+        self.set("cut")
+
+    def wants(self, trap: str) -> bool:
+        """True once, for the first write after a trap was laid."""
+        with self._lock:
+            if self._trap != trap:
+                return False
+            self._trap = ""
+            return True
+
+    def lose(self, count: int, *, sprung: bool = False) -> None:
+        with self._lock:
+            self.lost_bytes += count
+        if sprung:
+            self.sprung.set()
+
+    def passes(self, count: int) -> bool:
+        """Wait while paused; False if the bytes are lost."""
+        with self._lock:
+            while self.state == "pause":
+                self._lock.wait(POLL_S)
+            if self.state == "whole":
+                return True
+        self.lose(count)
+        return False
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                client, _ = self._listener.accept()
+            except OSError:
+                return
+            try:
+                if self.state == "cut":
+                    raise ConnectionRefusedError
+                server = socket.create_connection(self._server, timeout=CONNECT_S)
+                server.settimeout(None)
+            except OSError:
+                _reset(client)
+                continue
+            connection = _Connection(self, client, server)
+            with self._lock:
+                self._connections.append(connection)
+            connection.start()
+
+
+@dataclass
+class _Connection:
+    """Two sockets, and what is known of the statements that go between them."""
+
+    wire: Wire
+    client: socket.socket
+    server: socket.socket
+    robbed: bool = False
+    statements: dict[bytes, bytes] = field(default_factory=dict)
+    awaited: bool = False
+
+    def start(self) -> None:
+        for pump in (self._up, self._down):
+            threading.Thread(target=pump, daemon=True, name="wire").start()
+
+    def reset(self) -> None:
+        _reset(self.client)
+        _reset(self.server)
+
+    def _up(self) -> None:
+        left = b""
+        while chunk := _receive(self.client):
+            writes, left = self._read(left + chunk)
+            if writes and self.wire.wants(LOSE_COMMIT):
+                self.wire.lose(len(chunk), sprung=True)
+                self.reset()
+                return
+            self.awaited = self.awaited or writes
+            if not self._pass(self.server, chunk):
+                return
+        self._finish(self.server)
+
+    def _down(self) -> None:
+        tail = b""
+        while chunk := _receive(self.server):
+            tail = (tail + chunk)[-4096:]
+            ended = tail.endswith(IDLE)
+            if self.awaited and ended and WROTE.search(tail) and self.wire.wants(LOSE_ANSWER):
+                self.wire.lose(len(chunk), sprung=True)
+                self.reset()
+                return
+            if ended:
+                tail, self.awaited = b"", False
+            if not self._pass(self.client, chunk):
+                return
+        self._finish(self.client)
+
+    def _pass(self, sink: socket.socket, chunk: bytes) -> bool:
+        if not self.wire.passes(len(chunk)):
+            self.robbed = True
+            return True
+        try:
+            sink.sendall(chunk)
+        except OSError:
+            self.reset()
+            return False
+        return True
+
+    def _read(self, text: bytes) -> tuple[bool, bytes]:
+        """Whether these messages write, and what is left of one that is not complete."""
+        writes = False
+        while len(text) >= 5:
+            if text[:1] in (b"\x00", b"\x04"):  # a message of the start-up: no letter before it
+                size = struct.unpack("!I", text[:4])[0]
+            else:
+                size = struct.unpack("!I", text[1:5])[0] + 1
+            if size > len(text) or size < 4:
+                break
+            writes = self._statement(text[:1], text[5:size]) or writes
+            text = text[size:]
+        return writes, text
+
+    def _statement(self, kind: bytes, body: bytes) -> bool:
+        """Remember what is prepared; True if what is run writes."""
+        if kind == b"P":
+            name, _, rest = body.partition(b"\0")
+            self.statements[name] = rest.partition(b"\0")[0]
+        if kind == b"B":
+            name = body.partition(b"\0")[2].partition(b"\0")[0]
+            return bool(WRITES.search(self.statements.get(name, b"")))
+        return kind == b"Q" and bool(WRITES.search(body))
+
+    def _finish(self, sink: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            sink.shutdown(socket.SHUT_WR)
+
+
+def _receive(source: socket.socket) -> bytes:
+    try:
+        return source.recv(CHUNK)
+    except OSError:
+        return b""
+
+
+def _reset(end: socket.socket) -> None:
+    """Close so that the other side sees a reset, and wake whoever reads here."""
+    with contextlib.suppress(OSError):
+        end.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        end.shutdown(socket.SHUT_RD)
+    end.close()
