@@ -15,15 +15,15 @@ from typing import Any
 import click
 
 from . import evidence
-from .history import View
 from .makers import maker
+from .once import play
 from .plan import KINDS, PROFILES, Wanted, make
 from .progress import progress
-from .run import Maker, Run
+from .run import Maker
 from .scenarios import Scenario
 from .target import CannotSay
 from .verdict import FAIL, INCONCLUSIVE, UNSUPPORTED, Verdict
-from .waiting import BrokenOff, broken_off
+from .waiting import BrokenOff
 
 INTERRUPTED = 130
 USAGE = 2
@@ -145,14 +145,8 @@ def _run(
     wanted: Wanted,
     command: list[str],
 ) -> Verdict:
-    facts = {"name": made.name, "seed": wanted.seed, "profile": wanted.profile}
-    header = {**facts, "limited": wanted.limited, "target": made.name}
-    broken_off.clear()
     with progress(len(scenarios)) as tell:
-        records = Run(made, place, lanes, tell, header).play(scenarios)
-    told = View(records).first("target.version")
-    version = told["version"] if told else {}
-    return evidence.write(place, records, evidence.environment(version, command, facts))
+        return play(made, scenarios, place, lanes, wanted, command, tell)
 
 
 def _wanted(options: dict[str, Any]) -> Wanted:

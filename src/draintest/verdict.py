@@ -49,6 +49,12 @@ class Verdict:
     def exit_code(self) -> int:
         return EXIT_CODES[self.verdict]
 
+    def __str__(self) -> str:
+        """The verdict and what speaks against it, in lines."""
+        against = [f"{f.scenario}: {f.check} {f.said}" for c in self.checks for f in c.findings]
+        doubts = [f"{s.scenario}: {s.why}" for s in self.scenarios if s.verdict == INCONCLUSIVE]
+        return "\n".join([self.verdict, *against, *doubts])
+
     def plain(self) -> dict[str, Any]:
         """As JSON."""
         return asdict(self)
