@@ -19,11 +19,7 @@ from .store_clock import StoreClock
 
 
 class Heart:
-    """`tick` beats when a beat is due. `silent_ms`: since the last answer.
-
-    `refused_ms`: for how long every renewal of a lease has failed or hangs. Not the silence: after
-    a pause of the whole process it is 0. A beat without leases, answered, is no renewal.
-    """
+    """`tick` beats when a beat is due. `silent_ms`: since the last answer."""
 
     def __init__(
         self,
@@ -59,14 +55,23 @@ class Heart:
     def silent_ms(self) -> int:
         return self._clock.monotonic_ms() - self._answered_ms
 
-    @property
-    def refused_ms(self) -> int:
-        now_ms = self._clock.monotonic_ms()
-        refused, in_flight_ms = self._refused, self._in_flight_ms
-        since = [in_flight_ms] if in_flight_ms is not None else []
-        if refused is not None and now_ms - refused[1] <= 2 * self._ttl_ms:
-            since.append(refused[0])
-        return now_ms - min(since, default=now_ms)
+    def refused_alone(self, written_ms: int) -> bool:
+        """Whether all renewals have failed or hung for two TTLs, but a write got through.
+
+        `written_ms`: when the last write was answered. Not the silence counts: it was a pause of
+        the whole process, perhaps. And where nothing can be written, renewals are not alone.
+        """
+        now_ms, refused, in_flight_ms = (
+            self._clock.monotonic_ms(),
+            self._refused,
+            self._in_flight_ms,
+        )
+        tries: list[int] = list(refused or ())
+        tries += [in_flight_ms, now_ms] if in_flight_ms is not None else []
+        if not tries or now_ms - max(tries) > 2 * self._ttl_ms:
+            return False
+        still_after = max(tries) - written_ms >= self._ttl_ms // limits.BEATS_PER_TTL
+        return now_ms - min(tries) >= 2 * self._ttl_ms and min(tries) <= written_ms and still_after
 
     def tick(self) -> int:
         """Renew everything if it is time; ms until the next beat."""
@@ -115,7 +120,7 @@ class Heart:
             finally:
                 self._in_flight_ms = None
             self._answered_ms = self._clock.monotonic_ms()
-            if batch:
+            if batch:  # a beat without leases is no renewal
                 self._refused = None
             again |= self._hear(store, batch, answer, sent_ms)
         return again

@@ -12,6 +12,9 @@ class StoreClock:
         self._clock = clock
         self._told = (clock.wall_ms(), clock.monotonic_ms())
 
+    def monotonic_ms(self) -> int:
+        return self._clock.monotonic_ms()
+
     def tell(self, now_ms: int) -> None:
         """The database has just said that it is `now_ms`."""
         self._told = (now_ms, self._clock.monotonic_ms())

@@ -359,8 +359,8 @@ class Worker:
     def _look_at_heart(self) -> None:
         """Renewals that fail while all else gets through: no lease here is worth anything."""
         ttl_ms = self.row.ttl_ms
-        refused_ms = min(self.heart.refused_ms, self.lookout.reached_ms)
-        if refused_ms >= 2 * ttl_ms and self.lookout.silent_ms < ttl_ms // 2:
+        reached = self.lookout.reached_ms >= 2 * ttl_ms and self.lookout.silent_ms < ttl_ms // 2
+        if reached and self.heart.refused_alone(self.writer.written_ms):
             self._end_with(EXIT_LOST, "no heartbeat was answered, though the store can be reached")
 
     def _look_first(self) -> None:

@@ -152,6 +152,7 @@ class Writer:
         self._waiting: deque[Job] = deque()
         self._unanswered: list[Sent] = []
         self._resend_ms = limits.RESEND_MS
+        self.written_ms = clock.monotonic_ms()  # when an append was answered last
         self.wake: Callable[[], None] = lambda: None
         self.cut = False
 
@@ -252,6 +253,7 @@ class Writer:
             self._send_one_by_one(batch, error)
             return
         self._unanswered = []
+        self.written_ms = self._clock.monotonic_ms()
         for sent, answer in zip(batch, answers, strict=True):
             self._hear(sent, answer)
 
