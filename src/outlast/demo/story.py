@@ -18,7 +18,8 @@ from ..client import connect
 from ..core.errors import OutlastError
 from ..core.lifecycle import body_of
 from ..core.model import Event
-from ..store.open import open_store
+from ..store.open import open_store, sqlite_path
+from ..store.sqlite import lock_holders
 from ..store.verbs import Store
 from .judge import Check, Seen, Worker, judge
 from .report import write_report
@@ -26,6 +27,7 @@ from .report import write_report
 TTL_MS = 2_000
 NAMES = ["a", "b", "c", "d", "e"]
 PATIENCE_S = 30.0
+TRIES, PAUSE_S = 100, 0.01
 WORKER = "import sys; from outlast.cli.main import main; sys.exit(main())"
 Say = Callable[[str], None]
 Crew = dict[str, subprocess.Popen[bytes]]
@@ -151,7 +153,7 @@ def _harm(stage: Stage, log: Watched, crew: Crew) -> list[Worker]:
     stage.say(f"kill -TERM {crew[drained].pid} (worker {drained})     <- a deploy: drain")
 
     frozen = _owner_in_the_middle_of(stage, log, crew, "d")
-    crew[frozen].send_signal(signal.SIGSTOP)
+    _freeze(stage, crew[frozen])
     stage.say(f"kill -STOP {crew[frozen].pid} (worker {frozen})     <- frozen, its heartbeats too")
 
     stage.until("another worker owns the task", lambda: log.has("lease.granted", epoch=4))
@@ -167,6 +169,23 @@ def _harm(stage: Stage, log: Watched, crew: Crew) -> list[Worker]:
         Worker(letter, process.pid, harms.get(letter, ""), process.poll())
         for letter, process in crew.items()
     ]
+
+
+def _freeze(stage: Stage, process: subprocess.Popen[bytes]) -> None:
+    """Stop a worker between two writes: one that stands still inside a write holds the file.
+
+    SQLite lets nobody else write then, whatever we do; that is another story than this one.
+    """
+    file = sqlite_path(stage.db)
+    for _ in range(TRIES):
+        process.send_signal(signal.SIGSTOP)
+        # Stopped is what the kernel says, a moment after the signal was sent.
+        os.waitid(os.P_PID, process.pid, os.WSTOPPED)
+        if process.pid not in lock_holders(file):
+            return
+        process.send_signal(signal.SIGCONT)
+        time.sleep(PAUSE_S)
+    raise StoryBroke("the worker to be frozen is in the middle of a write whenever we look")
 
 
 def _owner_in_the_middle_of(stage: Stage, log: Watched, crew: Crew, name: str) -> str:
