@@ -252,7 +252,9 @@ class Scene:
 
     def told(self, task_id: str) -> str:
         """The log as text, and what the workers said: for a test that fails."""
-        lines = [f"{e.seq:3} {e.at_ms} {e.holder} {e.kind} {e.body[:200]}" for e in self.log(task_id)]
+        lines = [
+            f"{e.seq:3} {e.at_ms} {e.holder} {e.kind} {e.body[:200]}" for e in self.log(task_id)
+        ]
         outputs = [f"--- {w.build} ({w.code}):\n{w.running.output[-2000:]}" for w in self.workers]
         return "\n".join(["", *lines, *outputs])
 

@@ -18,7 +18,7 @@ HEARTBEAT_MS = TTL_MS // 3 + 500
 
 
 def test_a_task_without_an_owner_ends_in_the_same_call(scene: Scene) -> None:
-    """case R40, case R42: ready, asleep, waiting, in back-off, in review; no worker need be alive"""
+    """case R40, case R42: ready, asleep, waiting, in back-off, in review; no worker lives"""
     tasks = {
         "ready": scene.submit("an agent that nobody knows"),
         "asleep": scene.submit("sleeps", duration="1h"),

@@ -93,6 +93,24 @@ def test_a_drain_beside_a_locked_file_ends_within_its_grace(
     scene.result(task)
 
 
+@pytest.mark.faults
+def test_a_file_that_nobody_can_write_for_long_ends_no_worker(sqlite_scene: Scene) -> None:
+    """Not renewals alone are refused: nothing is wrong with the workers."""
+    scene = sqlite_scene
+    scene.witness.hold("write")
+    task = scene.submit("walk_async", steps=["plan", "write", "send"])
+    workers = [scene.worker(ttl="2s") for _ in range(2)]
+    scene.witness.until_held("write")
+    with locked(scene):
+        time.sleep(7)
+    scene.witness.let_go("write")
+    scene.result(task)
+    time.sleep(2)
+    assert [worker.code for worker in workers] == [None, None]
+    assert scene.task(task).failures == 0
+    assert scene.witness.came("plan") == 1
+
+
 def test_where_only_renewals_are_refused_attempts_stop_and_the_worker_ends_itself(
     scene: Scene,
 ) -> None:

@@ -125,8 +125,7 @@ def test_what_was_approved_twice_at_once_is_done_once_and_exactly_so(scene: Scen
     assert [command.wait(90) for command in both] == [0, 0]
     scene.worker("second", ttl=TTL)
     scene.result(task)
-    acted = [line for line in scene.witness.lines(word="applied")]
-    assert [line["name"] for line in acted] == ["charge 17"]
+    assert [line["name"] for line in scene.witness.lines(word="applied")] == ["charge 17"]
 
 
 def hold_at(scene: Scene, tool: str, place: str) -> tuple[str, str]:

@@ -150,7 +150,9 @@ class Witness:
         self.path = folder / "witness.jsonl"
         module = "tests.acceptance.witness"
         root = Path(__file__).parents[2]
-        self.process: Running = processes.python("-m", module, self.path, name="witness", folder=root)
+        self.process: Running = processes.python(
+            "-m", module, self.path, name="witness", folder=root
+        )
         self.url = self.process.wait_for_line("http://", timeout_s=SEEN_S)
 
     def lines(self, name: str | None = None, word: str | None = None) -> list[Line]:
@@ -158,9 +160,7 @@ class Witness:
         text = self.path.read_text() if self.path.exists() else ""
         found = [json.loads(line) for line in text.splitlines() if line.endswith("}")]
         return [
-            line
-            for line in found
-            if name in (None, line["name"]) and word in (None, line["word"])
+            line for line in found if name in (None, line["name"]) and word in (None, line["word"])
         ]
 
     def applied(self, name: str) -> int:
