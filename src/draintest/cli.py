@@ -45,6 +45,7 @@ def draintest() -> None:
 @click.option(
     "--db",
     default="",
+    envvar="DRAINTEST_DB",
     metavar="URL",
     help="A PostgreSQL, where a schema is made and dropped; or `embedded`: one of our own.",
 )
@@ -187,9 +188,9 @@ def _again(target: str, wanted: Wanted, options: dict[str, Any], lanes: int) -> 
 
 def _print(verdict: Verdict, seconds: float) -> None:
     for check in verdict.checks:
-        seen = "nothing to look at" if not check.seen and check.verdict != UNSUPPORTED else ""
-        said = seen or f"seen {check.seen}"
-        click.echo(f"{check.check:4} {MARKS[check.verdict]:13} {check.promise} ({said})")
+        idle = not check.seen and not check.findings and check.verdict != UNSUPPORTED
+        mark = "not looked at" if idle else MARKS[check.verdict]
+        click.echo(f"{check.check:4} {mark:13} {check.promise} (seen {check.seen})")
         for finding in check.findings[:5]:
             click.echo(f"       {finding.scenario}: {finding.said} {list(finding.lines)}")
     for scenario in verdict.scenarios:

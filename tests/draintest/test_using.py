@@ -61,6 +61,15 @@ def test_the_same_seed_gives_the_same_scenarios() -> None:
     assert len(one.splitlines()) == len(other.splitlines())
 
 
+def test_outlast_starts_it_for_the_store_at_hand(tmp_path: Path) -> None:
+    command = [Path(sys.executable).with_name("outlast"), "drain-test", "--only", "calm"]
+    command += ["--evidence", tmp_path / "out", "--db", f"sqlite:{tmp_path / 'mine.db'}"]
+    ran = subprocess.run(command, capture_output=True, text=True, check=False, timeout=RUN_S)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert "PASS  1 scenarios" in ran.stdout
+    assert not (tmp_path / "mine.db").exists()
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [

@@ -36,6 +36,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "migrate": ("upkeep", "Bring the store's tables to this version."),
     "doctor": ("upkeep", "Look for what is wrong with the store."),
     "metrics": ("metrics", "The metrics, once or served for Prometheus."),
+    "drain-test": ("drain_test", "Harm workers on a store like yours, and judge."),
 }
 INTERRUPTED = 130
 PIPE_CLOSED = 141
