@@ -8,11 +8,12 @@ READY := .venv/.ready
 TEST_S := 580
 FAULTS_S := 1500
 
-.PHONY: help venv demo test faults bench bench-quick check format docs clean
+.PHONY: help venv demo test test-postgres15 faults bench bench-quick check format docs clean
 
 help:
 	@echo 'make demo         kill a worker on purpose, and see that nothing is lost or done twice'
 	@echo 'make test         all tests but the faults (under 10 minutes on 2 cores)'
+	@echo 'make test-postgres15   those of the store on PostgreSQL 15 (Debian), too'
 	@echo 'make faults       real harm to real processes and servers (bounded to $(FAULTS_S) s)'
 	@echo 'make check        ruff, mypy and the import contracts'
 	@echo 'make bench        all benchmarks;  make bench-quick: the same in a minute or two'
@@ -31,7 +32,11 @@ demo: venv
 
 # Two workers, each with servers of its own. No test depends on how long something takes.
 test: venv
-	@$(BIN)/pytest -q -n 2 -m 'not faults' --session-timeout=$(TEST_S)
+	@$(BIN)/pytest -q -n 2 -m 'not faults and not postgres15' --session-timeout=$(TEST_S)
+
+# The same tests of the store on Debian's PostgreSQL 15, where it is installed; CI runs them too.
+test-postgres15: venv
+	@$(BIN)/pytest -q -n 2 -m 'postgres15 and not faults' --session-timeout=$(TEST_S)
 
 # One after the other: a test here stops whole process groups and counts seconds.
 faults: venv
