@@ -7,6 +7,7 @@ import signal
 from pathlib import Path
 from typing import Any
 
+from .history import now_ms
 from .processes import Process, born, group, lock_holders, state, status, until_state
 
 KILL, TERM, STOP = "kill", "term", "stop"
@@ -54,7 +55,9 @@ def _send(fault: str, process: Process, files: list[Path]) -> Proof:
             process.send(SIGNALS[fault])
     except ProcessLookupError as error:
         raise Missed("the worker died before the signal came") from error
-    return prove(fault, process, files)
+    # Now, not when it is proven: a busy machine makes the proof late, not the harm.
+    struck_ms = now_ms()
+    return {"struck_ms": struck_ms, **prove(fault, process, files)}
 
 
 def _killed(process: Process) -> Proof:

@@ -55,6 +55,9 @@ def at_point(acts: list[Act], act: str, point: str, fault: str) -> Play:
         # The heir of a frozen worker has its name: names are no fence.
         heir = stage.worker("victim" if fault == STOP else "heir")
         stage.look_owners()
+        if fault == STOP:
+            # The heir is held in the same act, so that both are there when the frozen one wakes.
+            stage.witness.hold(stage.name, act, "before")
         if point == "answered":
             _strike_after_answer(stage, fault, victim, act)
         else:
@@ -68,14 +71,12 @@ def at_point(acts: list[Act], act: str, point: str, fault: str) -> Play:
 def _strike_after_answer(stage: Stage, fault: str, victim: Process, act: str) -> None:
     number = {KILL: 9, TERM: 15, STOP: 19}[fault]
     stage.witness.strike(stage.name, act, number, victim.pid)
-    stage.witness.let_go(stage.name, act)
+    stage.witness.let_go(stage.name, act, victim.pid)
     stage.harmed_by_world(fault, victim, act)
 
 
 def _after(stage: Stage, fault: str, victim: Process, heir: Process, act: str) -> None:
     if fault == STOP:
-        # The heir is held in the same act, so that both are there when the frozen one wakes.
-        stage.witness.hold(stage.name, act, "before")
         until_taken_over(stage, heir)
         stage.look_owners()
         stage.thaw(victim)

@@ -101,7 +101,7 @@ class Stage:
         except faults.Missed as missed:
             self.missed(fault, process, str(missed))
             raise
-        self.landed(fault, process, proof, in_flight, idle)
+        self.landed(fault, process, proof, in_flight, idle, proof.pop("struck_ms"))
 
     def harmed_by_world(self, fault: str, process: Process, act: str) -> None:
         """The world was told to strike when it has answered that act: wait, and prove it."""

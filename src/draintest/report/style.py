@@ -25,6 +25,7 @@ h2{font-size:18px;margin:24px 0 8px}h3{font-size:15px;margin:16px 0 4px}
 table{border-collapse:collapse;width:100%}
 th,td{text-align:left;padding:5px 8px;border-bottom:1px solid var(--line);vertical-align:top;
 overflow-wrap:anywhere}
+th{overflow-wrap:normal}
 td:nth-child(3){white-space:nowrap}
 .number{text-align:right}
 a{color:var(--bar)}
