@@ -9,19 +9,21 @@ import signal
 import sys
 import tempfile
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import click
 
-from . import evidence
-from .makers import maker
+from . import evidence, own_agent
+from .makers import OutlastMaker, maker
+from .makers import own_agent as find_agent
 from .once import play
 from .plan import KINDS, PROFILES, Wanted, make
 from .progress import progress
 from .run import Maker
 from .scenarios import Scenario
-from .target import CannotSay
+from .target import CannotSay, Limits
 from .verdict import FAIL, INCONCLUSIVE, UNSUPPORTED, Verdict
 from .waiting import BrokenOff
 
@@ -58,6 +60,10 @@ def draintest() -> None:
 @click.option("--grace-ms", type=click.IntRange(100), help="The grace of a drain.")
 @click.option("--evidence", "folder", metavar="FOLDER", help="Where to keep it; new or empty.")
 @click.option("--json", "as_json", is_flag=True, help="The verdict as JSON on stdout.")
+@click.option("--agent", default="", metavar="MODULE:APP", help="Your own agent as the workload.")
+@click.option("--agent-name", default="", metavar="NAME", help="Which agent, if there are many.")
+@click.option("--agent-input", default="{}", metavar="JSON", help="Its arguments by name.")
+@click.option("--agent-seconds", default=2.0, metavar="S", help="How long it lasts, about.")
 def run(target: str, as_json: bool, folder: str | None, lanes: int, **options: Any) -> None:
     """Run the test against TARGET: outlast, a file.toml, or MODULE:FUNCTION.
 
@@ -66,8 +72,11 @@ def run(target: str, as_json: bool, folder: str | None, lanes: int, **options: A
     wanted = _wanted(options)
     place = _folder(folder)
     limits = {n: options[n] for n in ("ttl_ms", "grace_ms") if options[n] is not None}
-    made = _maker(target, options["db"], limits)
+    made = _maker(target, options, limits)
     scenarios = make(wanted)
+    if options["agent"]:
+        scenarios = own_agent.scenarios(wanted.seed, options["agent_seconds"], wanted.faults)
+        wanted = replace(wanted, only=("own-",))
     if not scenarios:
         raise click.UsageError("no scenario is left to be run; see `draintest list`")
     command = _again(target, wanted, options, lanes)
@@ -158,9 +167,12 @@ def _wanted(options: dict[str, Any]) -> Wanted:
     return Wanted(options["profile"], ordered, options["seed"], tuple(options["only"]))
 
 
-def _maker(target: str, db: str, limits: dict[str, int]) -> Maker:
+def _maker(target: str, options: dict[str, Any], limits: dict[str, int]) -> Maker:
     try:
-        return maker(target, db, limits)
+        if options["agent"] and target == "outlast":
+            told = [options[name] for name in ("agent", "agent_name", "agent_input")]
+            return OutlastMaker(options["db"], Limits(**limits), find_agent(*told))
+        return maker(target, options["db"], limits)
     except (OSError, ValueError, ImportError, AttributeError, CannotSay) as error:
         raise click.UsageError(f"{target!r} is no target: {error}") from error
 
@@ -179,7 +191,10 @@ def _again(target: str, wanted: Wanted, options: dict[str, Any], lanes: int) -> 
     """The command that repeats this run; an address is named, not shown, for its password."""
     words = ["draintest", "run", target, "--profile", wanted.profile, "--seed", str(wanted.seed)]
     words += ["--faults", ",".join(wanted.faults), "--lanes", str(lanes)]
-    words += [word for name in wanted.only for word in ("--only", name)]
+    words += [word for name in wanted.only if name != "own-" for word in ("--only", name)]
+    if options["agent"]:
+        for name in ("agent", "agent_name", "agent_input", "agent_seconds"):
+            words += [f"--{name.replace('_', '-')}", str(options[name])]
     for name in ("ttl_ms", "grace_ms"):
         if options[name] is not None:
             words += [f"--{name.replace('_', '-')}", str(options[name])]

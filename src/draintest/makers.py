@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import importlib
+import json
+import sys
 from pathlib import Path
 from typing import Any
 
-from .commands import Warm
+from .commands import Warm, run
 from .postgres import Schema
 from .run import Maker
 from .server import Server
 from .target import Limits, Target
-from .targets.outlast.target import Outlast, offered, warm
+from .targets.outlast.target import Agent, Outlast, offered, warm
 from .workplace import Workplace
 
 EMBEDDED = "embedded"
@@ -22,8 +24,8 @@ class OutlastMaker:
 
     name = "outlast"
 
-    def __init__(self, db: str, limits: Limits) -> None:
-        self.db, self.limits = db, limits
+    def __init__(self, db: str, limits: Limits, agent: Agent | None = None) -> None:
+        self.db, self.limits, self._agent = db, limits, agent
         self.server: Server | None = None
         self.offers = offered(db) - (frozenset() if db == EMBEDDED else {"server"})
         self._warm: dict[int, Warm] = {}
@@ -38,7 +40,7 @@ class OutlastMaker:
         if lane not in self._warm:
             # Its commands run in the folder above, which outlives the scenario.
             self._warm[lane] = warm(folder.parent)
-        return Outlast(folder, self.limits, self._warm[lane], db=self.db)
+        return Outlast(folder, self.limits, self._warm[lane], db=self.db, agent=self._agent)
 
     def schema(self, folder: Path) -> tuple[str, str] | None:
         return (self.db, Schema(self.db, folder).name) if self.db else None
@@ -48,6 +50,20 @@ class OutlastMaker:
             each.close()
         if self.server is not None:
             self.server.close()
+
+
+def own_agent(app: str, name: str, text: str) -> Agent:
+    """The user's agent, found from here. Raises ValueError if it is not there, or not named."""
+    json.loads(text)
+    module, _, attribute = app.partition(":")
+    listing = f"import {module}; print(*{module}.{attribute or 'app'}.agents)"
+    ran = run([sys.executable, "-c", listing])
+    if ran.code != 0:
+        raise ValueError(f"{app} cannot be loaded: {ran.errors.strip().splitlines()[-1]}")
+    names = ran.output.split()
+    if name not in names and (name or len(names) != 1):
+        raise ValueError(f"--agent-name must be one of: {', '.join(names)}")
+    return Agent(app, name or names[0], text, Path.cwd())
 
 
 def maker(name: str, db: str, limits: dict[str, int]) -> Maker:

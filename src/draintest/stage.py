@@ -92,9 +92,16 @@ class Stage:
 
     # -- harm -------------------------------------------------------------------------------------
 
-    def harm(self, fault: str, process: Process, *, idle: bool = False) -> None:
+    def harm(
+        self,
+        fault: str,
+        process: Process,
+        *,
+        idle: bool = False,
+        in_flight: list[str] | None = None,
+    ) -> None:
         """Strike a worker now; whether it landed, and what was in flight, are on the record."""
-        in_flight = self.in_flight(process)
+        in_flight = self.in_flight(process) if in_flight is None else in_flight
         self.began(fault, process)
         try:
             proof = faults.strike(fault, process, self.target.files())

@@ -118,3 +118,28 @@ def test_outlast_passes_the_quick_test(db: list[str], tmp_path: Path) -> None:
     assert (ran.returncode, against) == (0, [])
     assert told["figures"]["faults_missed"] == 0
     assert {c["verdict"] for c in told["checks"]} == {"pass"}
+
+
+AGENT = """
+import time, outlast
+app = outlast.App()
+@app.agent(retries=2)
+async def poem(ctx: outlast.Context, lines: int) -> int:
+    for number in range(lines):
+        await ctx.step(f"line {number}", time.sleep, 0.1)
+    return lines
+"""
+
+
+@pytest.mark.faults
+def test_an_agent_of_the_users_own_is_the_workload(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "mine.py").write_text(AGENT)
+    monkeypatch.chdir(tmp_path)
+    words = ["--agent", "mine:app", "--agent-input", '{"lines": 60}', "--agent-seconds", "4"]
+    ran = run("run", "outlast", *words, "--evidence", "out", "--json")
+    told = json.loads(ran.stdout)
+    assert (ran.returncode, told["figures"]["faults"]) == (0, 9), str(told["scenarios"])
+    ran = run("run", "outlast", "--agent", "nobodys:app")
+    assert (ran.returncode, "cannot be loaded" in ran.stderr) == (2, True)

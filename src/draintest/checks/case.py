@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from ..faults import STOP
 from ..history import Record, View
 from ..program import Act
 from ..strain import explains
@@ -132,6 +133,26 @@ class Case:
     def calls(self, task: str, act: str = "") -> list[Call]:
         """The calls of a task in the order in which they came."""
         return [call for call in self._calls.get(task, ()) if act in ("", call.act)]
+
+    def calls_in_time(self, task: str, act: str = "") -> list[Call]:
+        """Its calls, but for those of an owner that had been overtaken when they came.
+
+        Of one that was stopped between its last look and its call, the call comes late whatever
+        the target does: that is no act of an heir. Whether it then goes on is the fence's affair.
+        """
+        return [call for call in self.calls(task, act) if not self._is_overtaken(task, call)]
+
+    def _is_overtaken(self, task: str, call: Call) -> bool:
+        mine = [lease for lease in self.leases(task) if lease.pid == call.pid]
+        heirs = [x for x in self.leases(task) if mine and x.epoch > mine[-1].epoch]
+        if heirs and call.came["t_ms"] > self.ours_ms(heirs[0].granted["at_ms"]):
+            return True
+        stopped = self.harmed(call.pid, STOP)
+        return stopped is not None and any(
+            self.fallen_at_ms(stopped) < other.came["t_ms"] < call.came["t_ms"]
+            for other in self.calls(task)
+            if other.pid != call.pid
+        )
 
     def receipts(self, task: str, act: str) -> set[str]:
         """What the world has answered, or would have, to that act."""

@@ -40,7 +40,7 @@ def doubts(case: Case, say: Say) -> None:
             continue
         calls = case.calls(task, act["name"])
         say.saw(sum(call.answered is None or bool(case.harmed(call.pid)) for call in calls))
-        for earlier, again in pairwise(calls):
+        for earlier, again in pairwise(case.calls_in_time(task, act["name"])):
             if not _was_known(case, task, act, again) and not _allowed(case, act, earlier, again):
                 how = "nobody was asked" if act["policy"] == "ask" else "the provider was not asked"
                 said = f"{act['name']} was in doubt and was called again; {how}"

@@ -22,7 +22,7 @@ def _results(case: Case, say: Say, task: str) -> None:
     names = [act["name"] for act in case.acts(task)]
     known: dict[str, tuple[Any, Record]] = {}
     owners: set[int] = set()
-    for call in case.calls(task):
+    for call in case.calls_in_time(task):
         owners.add(call.pid)
         say.saw(len(owners) > 1)
         if call.act in known:

@@ -6,6 +6,7 @@ import json
 import shutil
 import sys
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -27,17 +28,30 @@ def offered(db: str) -> frozenset[str]:
     return OFFERED if db else OFFERED - {"clock", "wire", "server"}
 
 
+@dataclass(frozen=True)
+class Agent:
+    """The user's own workload. `app`: MODULE:APP, found from `folder`; `name`: which agent."""
+
+    app: str
+    name: str
+    input: str
+    folder: Path
+
+
 class Outlast:
     """`db`: "" for a SQLite file in `folder`, or the URL of a PostgreSQL whose schema is ours.
 
-    `agent`: MODULE:APP of the user's own workload instead of ours.
+    `agent`: the user's own workload instead of ours.
     """
 
     name = "outlast"
 
-    def __init__(self, folder: Path, limits: Limits, warm: Warm, *, db: str = "") -> None:
+    def __init__(
+        self, folder: Path, limits: Limits, warm: Warm, *, db: str = "", agent: Agent | None = None
+    ) -> None:
         self.folder, self.limits, self._warm = folder, limits, warm
         self.offers = offered(db)
+        self._agent = agent
         self._schema = Schema(db, folder) if db else None
         self.db = self._schema.outlast_url if self._schema else f"sqlite:{folder / 'store.db'}"
         self._through = ""
@@ -79,17 +93,21 @@ class Outlast:
             "--build": name,
             "-o": "jsonl",
         }
-        words = [_outlast(), "worker", "drain_workload:app"]
+        words = [_outlast(), "worker", self._agent.app if self._agent else "drain_workload:app"]
+        folder = self._agent.folder if self._agent else self.folder
         environment = {"DRAINTEST_WORLD": world, "RESUMES": str(limits.resumes)}
         return Launch(
-            [*words, *(word for pair in flags.items() for word in pair)], environment, self.folder
+            [*words, *(word for pair in flags.items() for word in pair)], environment, folder
         )
 
     def ready(self, output: str) -> bool:
         return '"worker.started"' in output
 
     def submit(self, program: Mapping[str, Any]) -> str:
-        answer = self._json("submit", "program", json.dumps(program), "--json")
+        told = ("program", json.dumps(program))
+        if self._agent:
+            told = (self._agent.name, self._agent.input)
+        answer = self._json("submit", *told, "--json")
         return str(answer["id"])
 
     def tasks(self) -> list[Shape]:
