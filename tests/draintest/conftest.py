@@ -20,7 +20,7 @@ from tests.draintest.broken import TARGETS
 HERE = Path(__file__).parent
 REFERENCE = HERE / "reference.toml"
 LANES = 8
-TIMEOUT_S = 240
+TIMEOUT_S = 600
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -14,7 +14,7 @@ from draintest.command_target import CommandMaker
 from draintest.verdict import Verdict
 from tests.draintest.conftest import REFERENCE, broken_toml
 
-RUN_S = 200
+RUN_S = 550
 
 
 def run(*words: str | Path) -> subprocess.CompletedProcess[str]:
