@@ -8,7 +8,6 @@ from importlib.resources import files
 from pathlib import Path
 
 import msgspec
-from msgspec.structs import asdict
 
 from ..core.lifecycle import Body, body_of
 from ..core.model import Event
@@ -22,16 +21,12 @@ MARKS = {"step.done": "step", "effect.applied": "effect"}
 
 
 def write_report(folder: Path, seen: Seen, checks: Sequence[Check], *, took_s: float) -> Path:
-    """Write report.html and log.jsonl into the folder; the path of the report."""
-    lines = [asdict(event) for event in seen.events]
+    """Write report.html and evidence.json into the folder; the path of the report."""
     head = {
         "head": {"task": seen.task.id, "seq": seen.task.head_seq, "digest": seen.task.head_digest}
     }
     evidence = {"checks": [vars(check) for check in checks], "letters": list(seen.letters), **head}
     (folder / "evidence.json").write_bytes(msgspec.json.format(msgspec.json.encode(evidence)))
-    (folder / "log.jsonl").write_bytes(
-        b"\n".join(msgspec.json.encode(line) for line in lines) + b"\n"
-    )
     path = folder / "report.html"
     path.write_text(_page(seen, checks, took_s), encoding="utf-8")
     return path

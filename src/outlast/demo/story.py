@@ -72,6 +72,12 @@ class Stage:
         self.until("the mailbox opens", lambda: path.read_text().endswith("\n"))
         return path.read_text().strip()
 
+    def export(self, task_id: str) -> None:
+        """The task's log as a user would export it: `outlast verify` checks it offline."""
+        words = ("export", task_id, "--db", self.db, "--to", str(self.folder / "log.jsonl"))
+        if self.start("export", "-c", WORKER, *words).wait(PATIENCE_S) != 0:
+            raise StoryBroke(f"the log cannot be exported; see {self.folder}/export.log")
+
     def until(self, what: str, condition: Callable[[], bool]) -> None:
         """Look again and again; raises StoryBroke when patience ends."""
         end = time.monotonic() + PATIENCE_S
@@ -202,6 +208,7 @@ def _refused(log: Watched) -> int:
 
 
 def _gather(stage: Stage, log: Watched, workers: list[Worker]) -> Seen:
+    stage.export(log.task_id)
     lines = (stage.folder / "letters.jsonl").read_text().splitlines()
     return Seen(
         names=NAMES,
