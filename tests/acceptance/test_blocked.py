@@ -14,7 +14,7 @@ TTL_MS = 3_000
 BLOCKED_S = 2 * TTL_MS / 1_000
 
 
-@pytest.mark.parametrize("how", ["sleep", "c"])
+@pytest.mark.parametrize("how", ["sleep", pytest.param("c", marks=pytest.mark.faults)])
 def test_a_blocked_event_loop_keeps_its_lease_and_is_reported(scene: Scene, how: str) -> None:
     """case R8: `time.sleep(2 x TTL)`, and a call into C without the interpreter's lock"""
     task = scene.submit("blocks", how=how, seconds=BLOCKED_S)
@@ -28,7 +28,8 @@ def test_a_blocked_event_loop_keeps_its_lease_and_is_reported(scene: Scene, how:
     assert scene.witness.came("before the block") == scene.witness.came("after the block") == 1
 
 
-@pytest.mark.parametrize("how", ["gil", pytest.param("power", marks=pytest.mark.faults)])
+@pytest.mark.faults
+@pytest.mark.parametrize("how", ["gil", "power"])
 def test_code_that_keeps_the_interpreters_lock_may_lose_its_lease_but_never_the_fence(
     scene: Scene, how: str
 ) -> None:

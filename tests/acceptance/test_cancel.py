@@ -61,6 +61,7 @@ def test_a_running_task_is_cancelled_within_a_heartbeat(scene: Scene, agent: str
     assert worker.code is None
 
 
+@pytest.mark.faults
 def test_code_that_catches_everything_is_refused_and_ended(scene: Scene) -> None:
     """case R41: it goes on after CancelledError; nothing more of it is recorded or admitted"""
     task, worker = running(scene, "swallows", "a turn", catches="everything")
@@ -75,7 +76,7 @@ def test_code_that_catches_everything_is_refused_and_ended(scene: Scene) -> None
     assert worker.said("worker.unfit")
 
 
-@pytest.mark.parametrize("agent", ["walk", "walk_plain"])
+@pytest.mark.parametrize("agent", ["walk", pytest.param("walk_plain", marks=pytest.mark.faults)])
 def test_a_thread_that_cannot_be_stopped_ends_with_its_worker(scene: Scene, agent: str) -> None:
     """case R41: the neighbour is handed over first"""
     task, worker = running(scene, agent, "held", steps=["held", "never"])
@@ -95,6 +96,7 @@ def test_a_thread_that_cannot_be_stopped_ends_with_its_worker(scene: Scene, agen
     assert scene.events(beside, "lease.released")
 
 
+@pytest.mark.faults
 def test_a_cancel_in_the_middle_of_an_effect_leaves_it_unknown_on_the_record(
     scene: Scene,
 ) -> None:
@@ -113,6 +115,7 @@ def test_a_cancel_in_the_middle_of_an_effect_leaves_it_unknown_on_the_record(
     assert scene.witness.came("after the charge") == 0
 
 
+@pytest.mark.faults
 def test_a_blocked_event_loop_does_not_keep_a_cancel_from_its_task(scene: Scene) -> None:
     task = scene.submit("blocks", how="sleep", seconds=300)
     worker = scene.worker("old", ttl=TTL)
@@ -135,6 +138,7 @@ def test_a_task_of_a_dead_owner_is_cancelled_at_expiry_by_cancel_itself(scene: S
     assert scene.task(task).state == "cancelled"
 
 
+@pytest.mark.faults
 def test_a_frozen_owner_that_thaws_does_not_bring_a_cancelled_task_back(scene: Scene) -> None:
     """case R43"""
     task, worker = running(scene, "walk", "held", steps=["held", "never"])

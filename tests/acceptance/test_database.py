@@ -51,6 +51,7 @@ def test_when_postgresql_restarts_all_tasks_end_and_no_step_is_repeated(
     assert [worker.code for worker in workers] == [None, None]
 
 
+@pytest.mark.faults
 @pytest.mark.postgres
 @pytest.mark.parametrize("how", ["cut", "swallow"])
 def test_a_drain_without_a_database_ends_within_its_grace_and_says_what_it_left(
@@ -74,6 +75,7 @@ def test_a_drain_without_a_database_ends_within_its_grace_and_says_what_it_left(
     assert scene.witness.came("plan") == 1
 
 
+@pytest.mark.faults
 def test_a_drain_beside_a_locked_file_ends_within_its_grace(
     sqlite_scene: Scene,
 ) -> None:

@@ -34,7 +34,14 @@ def test_a_drained_task_goes_on_within_a_second_and_has_spent_nothing(scene: Sce
     assert (ended.failures, ended.resumes, ended.expiries, ended.handoffs) == (0, 0, 0, 1)
 
 
-@pytest.mark.parametrize("agent", ["walk", "walk_async", "walk_plain"])
+@pytest.mark.parametrize(
+    "agent",
+    [
+        pytest.param("walk", marks=pytest.mark.faults),
+        "walk_async",
+        pytest.param("walk_plain", marks=pytest.mark.faults),
+    ],
+)
 def test_a_step_that_does_not_end_is_cut_off_within_the_grace(scene: Scene, agent: str) -> None:
     """case R30: given back before the exit; the heir goes on within a poll, not a TTL"""
     task, old = in_the_middle(scene, agent, grace="1s", ttl="20s")
@@ -56,6 +63,7 @@ def test_a_step_that_does_not_end_is_cut_off_within_the_grace(scene: Scene, agen
     ]
 
 
+@pytest.mark.faults
 def test_a_second_sigterm_leaves_at_once(scene: Scene) -> None:
     """case R35: at once is the two seconds that are kept for the last words"""
     task, old = in_the_middle(scene, "walk", grace="100s", ttl="60s")
@@ -73,6 +81,7 @@ def test_a_second_sigterm_leaves_at_once(scene: Scene) -> None:
     assert scene.witness.came("plan") == 1
 
 
+@pytest.mark.faults
 def test_heartbeats_and_cancel_work_until_the_last_task_of_a_drain_has_gone(scene: Scene) -> None:
     """case R31"""
     ttl_ms = 3 * SECOND_MS
@@ -168,6 +177,7 @@ def test_in_a_rolling_deploy_the_draining_worker_takes_nothing_new(scene: Scene)
     assert new.code is None
 
 
+@pytest.mark.faults
 def test_claims_that_were_not_begun_go_back_untouched(scene: Scene) -> None:
     """case R38: the event loop is blocked, so that what is claimed cannot start"""
     blocker = scene.submit("blocks", how="sleep", seconds=6)

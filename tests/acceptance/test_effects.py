@@ -100,6 +100,7 @@ def test_two_workers_with_one_key_act_once_and_both_have_the_result(scene: Scene
     assert len(scene.events(second, "effect.reused")) == 1
 
 
+@pytest.mark.faults
 def test_when_the_owner_of_a_shared_key_dies_one_task_resolves_the_doubt(scene: Scene) -> None:
     """case R77: it was applied, and nobody had been told"""
     scene.witness.hold("charge queryable", "after")

@@ -12,7 +12,7 @@ TTL = "2s"
 STEPS = ["plan", "write", "send"]
 
 
-@pytest.mark.parametrize("agent", ["walk", "walk_async"])
+@pytest.mark.parametrize("agent", [pytest.param("walk", marks=pytest.mark.faults), "walk_async"])
 def test_a_worker_frozen_past_its_ttl_writes_nothing_beside_its_heir(
     scene: Scene, agent: str
 ) -> None:
@@ -39,6 +39,7 @@ def test_a_worker_frozen_past_its_ttl_writes_nothing_beside_its_heir(
     assert_fit_or_gone(scene, old)
 
 
+@pytest.mark.faults
 def test_a_worker_frozen_alone_gives_up_what_it_cannot_trust_and_goes_on(scene: Scene) -> None:
     """case R7: nobody was there to take over, so nothing was lost, but nothing is taken for granted
 
@@ -60,6 +61,7 @@ def test_a_worker_frozen_alone_gives_up_what_it_cannot_trust_and_goes_on(scene: 
     assert_fit_or_gone(scene, old)
 
 
+@pytest.mark.faults
 def test_a_frozen_worker_that_could_only_act_is_stopped_before_it_acts(scene: Scene) -> None:
     """case R7: the intent was on the log, the call was not yet made"""
     task = scene.submit("buys", tool="keyed")

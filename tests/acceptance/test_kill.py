@@ -48,6 +48,7 @@ def test_a_killed_workers_task_goes_on_within_its_ttl_and_two_seconds(scene: Sce
     assert (scene.task(task).failures, scene.task(task).expiries) == (0, 1)
 
 
+@pytest.mark.faults
 def test_with_nobody_left_a_fresh_worker_finds_the_task_and_goes_on(scene: Scene) -> None:
     """case R21: it cannot know how long it was blind, so it spares the lease once"""
     task = scene.submit("walk", steps=STEPS)
@@ -117,6 +118,7 @@ def test_who_submits_and_is_killed_right_after_the_answer_has_submitted(scene: S
     assert scene.result(died.stdout.strip()) == ["receipt-1"]
 
 
+@pytest.mark.faults
 @pytest.mark.postgres
 def test_what_was_acknowledged_before_the_database_was_killed_is_there(
     own_scene: Scene, server: object

@@ -11,7 +11,8 @@ from outlast.core.lifecycle import body_of
 from tests.acceptance.scene import PATIENCE_S, Scene
 
 
-@pytest.mark.parametrize("how", ["exit", pytest.param("segv", marks=pytest.mark.faults)])
+@pytest.mark.faults
+@pytest.mark.parametrize("how", ["exit", "segv"])
 def test_a_task_that_kills_its_worker_is_given_up_and_its_neighbours_are_not_blamed(
     scene: Scene, how: str
 ) -> None:

@@ -5,10 +5,13 @@ from __future__ import annotations
 import signal
 from typing import Any
 
+import pytest
+
 from tests.acceptance.scene import Scene
 from tests.support.waiting import until
 
 
+@pytest.mark.faults
 def test_ps_tells_who_owns_a_task_and_what_is_the_matter_with_the_owner(scene: Scene) -> None:
     """case R66: the state is the stored one; stale, draining and cancelling stand beside it"""
     ttls = {"quiet": "6s", "leaving": "6s", "unwanted": "60s"}
@@ -64,6 +67,7 @@ def test_what_was_done_before_a_stop_stays_readable_and_ends_are_told_apart(scen
     assert "the tool fails" in failure
 
 
+@pytest.mark.faults
 def test_the_deploy_gate_opens_and_closes_with_what_a_deploy_would_do(scene: Scene) -> None:
     assert gate(scene)[0] == 0
     scene.witness.hold("held")
