@@ -84,12 +84,12 @@ MUTANTS = {
     "intent": Mutant(
         "the intent: an act is not in the ledger before it is done",
         (("put_intent", r"^insert.*$", "select :key as key"),),
-        ("test_effects.py",),
+        ("test_effects.py", "test_settle.py"),
     ),
     "outcome": Mutant(
         "the outcome: the ledger does not learn how an act ended",
         (("put_outcome", r"^update.*$", NOTHING),),
-        ("test_effects.py",),
+        ("test_effects.py", "test_settle.py"),
     ),
     "grant": Mutant(
         "the grant in a renewal: whoever names the task renews it",
@@ -98,7 +98,7 @@ MUTANTS = {
     ),
     "amnesty once": Mutant(
         "the mark of the spared: a reaper that is born every moment never buries anybody",
-        (("spare_lease", r", spared = 1", ""),),
+        (("spare_unsure", r", spared = 1", ""),),
         ("test_reap.py",),
     ),
     "mark cleared": Mutant(

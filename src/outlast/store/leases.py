@@ -180,9 +180,9 @@ class LeaseVerbs(Verbs):
             return ""
         lease = lease_of(rows[0])
         now_ms = session.run("read_clock")[0]["now_ms"]
-        if not lease.spared and not seen.looked(seen.server, now_ms).is_sure(now_ms, lease.ttl_ms):
-            session.run("spare_lease", task_id=task_id, grant=grant)
-            return "spared"
+        sure = seen.looked(seen.server, now_ms).is_sure(now_ms, lease.ttl_ms)
+        if not lease.spared and not sure:
+            return "blocked"  # it lapsed, or was locked, just after all were spared: the next time
         chapter = Chapter(session, task, now_ms, worker=lease.worker)
         end_lapsed(chapter, lease)
         what = "expired"

@@ -85,12 +85,6 @@ select {lease}
   from locked
  where expires_ms < (select outlast.now_ms())
 
--- name: spare_lease
-update outlast.leases
-   set expires_ms = (select outlast.now_ms()) + ttl_ms, spared = 1
- where task_id = :task_id
-   and grant_digest = :grant
-
 -- name: spare_unsure
 -- All at once, for a gap in a reaper's watch: leases whose owners may have been kept away by it. One
 -- by one, the last of many would have been declared dead before its turn.
