@@ -70,7 +70,6 @@ def run(target: str, as_json: bool, folder: str | None, lanes: int, **options: A
     Exit code 0 pass, 1 fail, 2 inconclusive.
     """
     wanted = _wanted(options)
-    place = _folder(folder)
     limits = {n: options[n] for n in ("ttl_ms", "grace_ms") if options[n] is not None}
     made = _maker(target, options, limits)
     scenarios = make(wanted)
@@ -79,6 +78,8 @@ def run(target: str, as_json: bool, folder: str | None, lanes: int, **options: A
         wanted = replace(wanted, only=("own-",))
     if not scenarios:
         raise click.UsageError("no scenario is left to be run; see `draintest list`")
+    # Last: a wish that cannot be had leaves no folder behind.
+    place = _folder(folder)
     command = _again(target, wanted, options, lanes)
     began = time.monotonic()
     verdict = _run(made, scenarios, place, lanes, wanted, command)

@@ -32,7 +32,8 @@ def test_the_fixture_gives_a_verdict_and_keeps_the_evidence(
 
 def test_a_run_that_fails_says_how_to_repeat_it_and_ends_with_1(tmp_path: Path) -> None:
     target = broken_toml(tmp_path, "key from the attempt")
-    ran = run("run", target, "--only", "kill-charge-applied", "--seed", "7", "--json")
+    ran = run("run", target, "--only", "kill-charge-applied", "--seed", "7", "--json",
+              "--evidence", tmp_path / "out")  # fmt: skip
     assert ran.returncode == 1
     told = json.loads(ran.stdout)
     assert [c["check"] for c in told["checks"] if c["verdict"] == "fail"] == ["C6"]
