@@ -268,7 +268,7 @@ def poison(stage: Stage) -> None:
     neighbour = stage.submit([program.step("plan"), program.effect("charge", "keyed")])
     stage.tell("poisoned", neighbour=neighbour, budget=stage.limits.resumes)
     lives = stage.limits.resumes + 8
-    deadline = time.monotonic() + stage.limits.patience_s * 4
+    deadline = time.monotonic() + stage.limits.patience_s * 8
     for _ in range(lives):
         worker = stage.worker(patient=False)
         while worker.code is None and not stage.until_state(("succeeded", "failed"), 0.3):

@@ -17,7 +17,7 @@ from .history import History, Record
 from .processes import Process, group
 from .program import Act
 from .target import FINAL, CannotSay, Shape, Target
-from .waiting import until
+from .waiting import pause, until
 from .wire import Wire
 from .world.witness import Witness
 
@@ -25,6 +25,7 @@ ENDS = ("world.answered", "world.dropped", "world.unheard")
 MINUTE_MS = 60_000
 # A question to the target is a command: not asked more often than this.
 ASK_S = 0.2
+ASK_COSTS, ASK_REST_S = 3, 1.0
 
 
 class Stage:
@@ -185,11 +186,15 @@ class Stage:
 
     def tasks(self) -> list[Shape] | None:
         """Every task as the target shows it; None if it cannot say now."""
+        began_s = time.monotonic()
         try:
             return self.target.tasks()
         except CannotSay as error:
             self.tell("target.silent", why=str(error)[:300])
             return None
+        finally:
+            # What costs much to ask is asked seldom: the machine is the workers'.
+            pause(min(ASK_REST_S, ASK_COSTS * (time.monotonic() - began_s)))
 
     def until_state(self, states: Sequence[str], timeout_s: float = 0) -> bool:
         """Wait until every task is in one of these states."""
