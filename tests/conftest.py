@@ -1,6 +1,7 @@
 """Fixtures of all tests: databases that are empty, servers of one's own, real processes."""
 
 import os
+import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,10 @@ from tests.support.pgbouncer import PgBouncer
 from tests.support.postgres import PostgresServer
 from tests.support.processes import Processes
 from tests.support.wire import Wire
+
+# A shell that starts us in the background has us ignore Ctrl-C, and we would hand that on.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 POSTGRES_FIXTURES = {"postgres_wheel", "postgres_server", "postgres15_server"}
 TESTS = Path(__file__).parent
