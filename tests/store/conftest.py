@@ -12,7 +12,7 @@ import pytest
 from outlast.store.verbs import Store
 from tests.store import truth
 from tests.store.databases import PostgresStores, SqliteStores, Stores, migrated
-from tests.support import databases
+from tests.support import databases, leftovers
 from tests.support.postgres import PostgresServer
 
 
@@ -28,11 +28,22 @@ def migrated_postgres15(postgres15_server: PostgresServer) -> str:
     return migrated(postgres15_server.create_database())
 
 
-@pytest.fixture
-def folder_in_memory() -> Iterator[Path]:
+@pytest.fixture(scope="session")
+def memory() -> Iterator[Path]:
     """A folder whose syncs cost nothing: what outlives a power cut is not asked here."""
-    memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
-    with tempfile.TemporaryDirectory(prefix="outlast-store-", dir=memory) as folder:
+    parent = Path("/dev/shm" if os.access("/dev/shm", os.W_OK) else tempfile.gettempdir())
+    leftovers.sweep(parent, "outlast-store-*")
+    with tempfile.TemporaryDirectory(prefix="outlast-store-", dir=parent) as folder:
+        # So that the next run may clear this one away, should it be killed.
+        owner = f"{os.getpid()} {leftovers.born(os.getpid())}"
+        (Path(folder) / "owner").write_text(owner)
+        yield Path(folder)
+
+
+@pytest.fixture
+def folder_in_memory(memory: Path) -> Iterator[Path]:
+    """A folder in it for one test."""
+    with tempfile.TemporaryDirectory(dir=memory) as folder:
         yield Path(folder)
 
 
