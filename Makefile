@@ -38,9 +38,9 @@ test: venv
 test-postgres15: venv
 	@$(BIN)/pytest -q -n 2 -m 'postgres15 and not faults' --session-timeout=$(TEST_S)
 
-# One after the other: a test here stops whole process groups and counts seconds.
+# Two at a time, a file on one worker: they wait more than they work, and each has its own servers.
 faults: venv
-	@$(BIN)/pytest -q -m faults --timeout=300 --session-timeout=$(FAULTS_S)
+	@$(BIN)/pytest -q -n 2 --dist loadfile -m faults --timeout=300 --session-timeout=$(FAULTS_S)
 
 bench: venv
 	@$(BIN)/python -m bench
