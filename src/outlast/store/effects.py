@@ -8,14 +8,21 @@ from typing import Any, cast
 import msgspec
 
 from ..core import limits
-from ..core.bodies import fault
 from ..core.counters import DUPLICATES, count
 from ..core.errors import NotAllowedNow, UnknownEffect, UsageError
 from ..core.lifecycle import body_of
 from ..core.model import IN_DOUBT, Answer, Effect, Observation, Offer, Turned, Written
 from .base import Verbs, keys_of
 from .database import Session
-from .log import fenced_calls, insert, may_yet_be_written, standing_in, was_fenced, written
+from .log import (
+    fault,
+    fenced_calls,
+    insert,
+    may_yet_be_written,
+    standing_in,
+    was_fenced,
+    written,
+)
 from .tasks import allow
 from .verbs import Begun, EffectQuery, Order
 from .writing import (

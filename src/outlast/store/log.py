@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..core import bodies, limits
+from ..core import limits
 from ..core.counters import FENCED, Count, count
 from ..core.errors import UsageError
 from ..core.ledger import OUTCOMES
@@ -160,8 +160,16 @@ def _refusal(
     return None
 
 
+def fault(offer: Offer) -> str:
+    """Why nobody can write this, "" if it can be written."""
+    # Loaded by who writes: a command that only reads starts without it.
+    from ..core import bodies
+
+    return bodies.fault(offer)
+
+
 def _fault(offer: Offer) -> str:
-    said = bodies.fault(offer)
+    said = fault(offer)
     if said:
         return said
     intents = [body_of(e.event) for e in offer.entries if e.event.kind == "effect.intended"]
