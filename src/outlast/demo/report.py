@@ -15,7 +15,7 @@ from .judge import Check, Seen, Worker
 
 WIDTH = 1_000
 LANE = 34
-LEFT = 120
+LEFT = 140
 Scale = Callable[[int], float]
 MARKS = {"step.done": "step", "effect.applied": "effect"}
 
@@ -95,7 +95,7 @@ def _timeline(seen: Seen) -> str:
     start, end = seen.events[0].at_ms, max(seen.events[-1].at_ms, seen.events[0].at_ms + 1)
 
     def x(at_ms: int) -> float:
-        return LEFT + (WIDTH - LEFT - 10) * (at_ms - start) / (end - start)
+        return LEFT + (WIDTH - LEFT - 90) * (at_ms - start) / (end - start)
 
     spans = _spans(seen.events)
     lanes = [_lane(n, span, x, end) for n, span in enumerate(spans)]
@@ -141,7 +141,7 @@ def _lane(number: int, span: tuple[Event, Event | None], x: Scale, end: int) -> 
         f'<rect class="lease" x="{left:.1f}" y="{top}" width="{max(right - left, 2):.1f}" '
         'height="20" rx="4">'
         f"<title>{escape(label)}: {escape(said)}</title></rect>"
-        f'<text class="why" x="{min(right + 5, WIDTH - 80):.1f}" y="{top + 14}">'
+        f'<text class="why" x="{right + 8:.1f}" y="{top + 14}">'
         f"{escape(said)}</text>"
     )
 
