@@ -16,11 +16,11 @@ from outlast.core.clock import HandClock
 from outlast.testing import Harness
 from outlast.worker.app import App
 from tests.store import truth
-from tests.store.conftest import folder_in_memory, migrated_postgres
+from tests.store.conftest import folder_in_memory, memory, migrated_postgres
 from tests.store.databases import PostgresStores, SqliteStores, Stores
 from tests.support import databases
 
-__all__ = ["folder_in_memory", "migrated_postgres"]
+__all__ = ["folder_in_memory", "memory", "migrated_postgres"]
 
 
 class StoresClock(HandClock):
