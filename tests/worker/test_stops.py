@@ -71,7 +71,7 @@ def test_at_the_end_of_the_grace_an_attempt_is_cut_off_and_handed_over(
     old.order_drain()
     harness.move("7s")
     assert old.alive
-    harness.move("2s")
+    harness.move("1.5s")
     assert old.exit_code == 75
     ran = harness.ran(task)
     assert ran.bodies("lease.released") == [{"reason": "deadline", "progressed": False}]
