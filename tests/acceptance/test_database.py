@@ -116,10 +116,12 @@ def test_a_file_that_nobody_can_write_for_long_ends_no_worker(sqlite_scene: Scen
 def test_where_only_renewals_are_refused_attempts_stop_and_the_worker_ends_itself(
     scene: Scene,
 ) -> None:
-    """case R6: for two TTLs, while the worker can write everything else"""
+    """case R6: for two TTLs, while the worker can write everything else
+
+    It may claim the task once more in between; that lease cannot be renewed either.
+    """
     task = scene.submit("walk_async", steps=["plan", "write", "send"])
-    # In each of its lives: a worker that has lost one lease may take another, and lose that too.
-    scene.witness.hold("write", times=10)
+    scene.witness.hold("write", times=5)
     old = scene.worker("old", ttl="2s")
     scene.witness.until_held("write")
     refuse_renewals(scene)
@@ -127,14 +129,13 @@ def test_where_only_renewals_are_refused_attempts_stop_and_the_worker_ends_itsel
     assert "no heartbeat was answered" in old.said("worker.unfit")[0]["why"]
     released = [body_of(e)["reason"] for e in scene.events(task, "lease.released")]
     assert released[0] == "trust", scene.told(task)
-    # What it holds when it ends itself is handed over.
-    assert set(released) <= {"trust", "deadline"}, scene.told(task)
+    assert not scene.task(task).ended
     allow_renewals(scene)
     scene.witness.let_go("write")
     scene.worker("fresh")
     scene.result(task)
     assert scene.task(task).failures == 0
-    assert scene.witness.came("send") == 1
+    assert scene.witness.came("plan") == scene.witness.came("send") == 1
 
 
 def end_by_sigterm(old: Worker) -> float:

@@ -50,7 +50,7 @@ def test_these_tests_fail_without_what_they_vouch_for(
         f"tests/acceptance/{mutant.fails}",
         name="pytest",
         folder=ROOT,
-        environment={"PYTHONPATH": str(tree)},
+        environment={"PYTHONPATH": str(tree), "OUTLAST_TEST_PATIENCE_S": "25"},
     )
     assert ran.wait(350) == 1, f"nobody missed it: {mutant.without}\n{ran.output[-3000:]}"
     assert " failed" in ran.output or " error" in ran.output
