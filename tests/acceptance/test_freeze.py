@@ -63,7 +63,7 @@ def test_a_worker_frozen_alone_gives_up_what_it_cannot_trust_and_goes_on(scene: 
 
 @pytest.mark.faults
 def test_a_frozen_worker_that_could_only_act_is_stopped_before_it_acts(scene: Scene) -> None:
-    """case R7: the intent was on the log, the call was not yet made"""
+    """case R7: its next move would have been an effect, which its heir has done"""
     task = scene.submit("buys", tool="keyed")
     scene.witness.hold("before the charge")
     old = scene.worker("old", ttl=TTL)
@@ -74,8 +74,8 @@ def test_a_frozen_worker_that_could_only_act_is_stopped_before_it_acts(scene: Sc
     assert len(scene.result(task)) == 3
     old.thaw()
     until(lambda: has_heard(scene, old, task), "the zombie to hear of it", timeout_s=90)
-    assert {line["pid"] for line in scene.witness.lines("charge", "came")} == {heir.pid}
-    assert scene.witness.applied("charge") == 1
+    assert {line["pid"] for line in scene.witness.lines("charge keyed", "came")} == {heir.pid}
+    assert scene.witness.applied("charge keyed") == 1
     assert_fit_or_gone(scene, old)
 
 
