@@ -15,8 +15,9 @@ import tempfile
 from pathlib import Path
 
 from .postgres import MARK, query
-from .processes import born, group
+from .processes import END_S, born, group
 from .target import CannotSay
+from .waiting import until
 
 PREFIX = "draintest-"
 
@@ -71,6 +72,7 @@ def _clear(thing: dict[str, object]) -> str:
         for member in members:
             with contextlib.suppress(OSError):
                 os.kill(member, signal.SIGKILL)
+        until(lambda: not members or not group(pid), END_S)  # before its files are taken away
         return f"process {pid}" if members else ""
     url, name = str(thing["url"]), str(thing["schema"])
     with contextlib.suppress(CannotSay):
