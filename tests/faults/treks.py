@@ -28,6 +28,8 @@ class Treks:
         ]
         self.tasks = [submitted.task.id for submitted in self.store.submit(new)]
         go.touch()
+        for worker in self.workers:  # one that cannot reach the store when it starts ends at once
+            worker.wait_for_line("told worker.started", timeout_s=30)
         until(self._are_under_way, "every trek to be on its way", timeout_s=30, detail=self.said)
 
     def all_end(self) -> None:
@@ -35,7 +37,7 @@ class Treks:
         until(self._have_ended, "all treks to end", timeout_s=60, detail=self.said)
         for worker in self.workers:
             worker.send(signal.SIGTERM)
-            assert worker.wait() == 0, worker.output
+            assert worker.wait() == 0, (worker.code, worker.output)
         for task in map(self.store.get, self.tasks):
             assert (task.state, task.result) == ("succeeded", str(LEGS)), self.said()
 
