@@ -10,6 +10,8 @@ TTL_MAX_MS = 24 * 3_600_000
 BEATS_PER_TTL = 3
 MARGINS_PER_TTL = 6
 POLL_MS = 1_000
+# Between polls, how often a look-out asks its connection whether anybody has sent a hint.
+HINT_MS = 25
 WORKER_KEPT_MS = 24 * 3_600_000
 GRACE_MS = 25_000
 KILL_AFTER_MS = 5_000

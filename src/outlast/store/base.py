@@ -55,6 +55,9 @@ class Verbs:
 
         return self._with_patience(what, act_or_end_blockers)
 
+    def hinted(self) -> bool:
+        return self.database.hinted()
+
     def now_ms(self) -> int:
         return int(self.database.once("read_clock")[0]["now_ms"])
 

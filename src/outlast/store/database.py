@@ -67,6 +67,9 @@ class Database(Protocol):
     def migrating(self) -> AbstractContextManager[Callable[[str], None]]:
         """A transaction for definitions, one process at a time; yields what runs a script."""
 
+    def hinted(self) -> bool:
+        """Whether another connection may have made a task ready since this was asked last."""
+
     def has_tables(self) -> bool:
         """Whether our tables are there, of whatever version."""
 

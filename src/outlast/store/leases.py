@@ -15,6 +15,7 @@ from .database import Call, LockedOut, LogMoved, Session
 from .tasks import answer_cancel, end_lapsed, open_intents, progressed, resume_delay_ms
 from .verbs import Claim, Heartbeat, Look, Reaped, Renewal, Renewed
 from .writing import (
+    HINT,
     Chapter,
     append_call,
     counter_calls,
@@ -260,7 +261,7 @@ class LeaseVerbs(Verbs):
                         "due_ms": now_ms + delay_ms}  # fmt: skip
                 chapter.take_over("lease.released", body, lease)
                 answer_cancel(chapter) or give_up(chapter)
-                chapter.close(("delete_lease", {"task_id": task.id, "epoch": lease.epoch}))
+                chapter.close(("delete_lease", {"task_id": task.id, "epoch": lease.epoch}), HINT)
                 return True
 
         return self._with_patience("crash", act)

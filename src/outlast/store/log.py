@@ -13,6 +13,7 @@ from ..core.model import Answer, Event, Offer, Task, Turned, Written
 from .base import Verbs
 from .database import Call, LockedOut, Row, Session, Unstorable, WrittenInPart
 from .writing import (
+    HINT,
     PLAIN,
     append_call,
     counter_calls,
@@ -96,7 +97,8 @@ class LogVerbs(Verbs):
                 else:
                     answers[offer.task_id] = written(offer)
             calls, counts = _rows_of(accepted, tasks)
-            results = session.send([*calls, *_counted(counts, in_order, answers)])
+            hints = [HINT] if any(o.last.kind == "lease.released" for o in accepted) else []
+            results = session.send([*calls, *_counted(counts, in_order, answers), *hints])
             _refuse_foreign_keys(calls, results)
         return [answers[offer.task_id] for offer in offers]
 

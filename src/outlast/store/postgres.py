@@ -64,6 +64,7 @@ class PostgresDatabase:
         self._open: Connection | None = None
         self._server = ""
         self._warned: list[str] = []
+        self._listens = False
         # Whether something that we are asked about may be committed here, and not yet elsewhere.
         self._unsure = True
 
@@ -109,6 +110,17 @@ class PostgresDatabase:
             rows = cursor.fetchall() if cursor.description else []
             self._refuse_warnings()
         return rows
+
+    def hinted(self) -> bool:
+        """Whether somebody has sent NOTIFY; from the first call on this connection listens."""
+        if self._pooler:
+            return False  # what is sent through it is heard by nobody
+        with self._translated():
+            if not self._listens:
+                self._listens = True
+                self._connect().execute(LISTEN)
+            sent = list(self._connect().notifies(timeout=0))
+        return bool(sent)
 
     def has_tables(self) -> bool:
         query = "select to_regclass(%s) is not null as found"
@@ -188,6 +200,8 @@ class PostgresDatabase:
                 if not self._pooler:
                     for setting in self._bounds(connection):
                         connection.execute(f"set {setting}")
+                    if self._listens:
+                        connection.execute(LISTEN)
             except BaseException:
                 connection.close()
                 raise
@@ -302,6 +316,7 @@ class PostgresDatabase:
 # A transaction that writes nothing does not wait for standbys when it commits. With this it does:
 # so "it is there", said to a request that is sent again, is true of the standby too.
 WAIT_FOR_STANDBY = "select pg_logical_emit_message(true, 'outlast', '')"
+LISTEN = "listen outlast"  # what the statement `hint` notifies, in whatever schema
 MIGRATION_LOCK = 7_857_420_118  # any number, the same in every process that migrates
 IDLE = psycopg.pq.TransactionStatus.IDLE
 EXAMINE = """

@@ -45,6 +45,7 @@ class SqliteDatabase:
         self._statements = statements
         self._env = env
         self._open: sqlite3.Connection | None = None
+        self._version: int | None = None  # of what this connection saw last, as `hinted` asks
 
     @property
     def server(self) -> str:
@@ -100,14 +101,16 @@ class SqliteDatabase:
         found = {name: str(_pragma(connection, name)) for name in wanted}
         return {**found, "sqlite": sqlite3.sqlite_version, "file": str(self.path)}
 
-    def data_version(self) -> int:
-        """Changes when another connection has committed; costs a read, takes no lock."""
-        return int(_pragma(self._connect(), "data_version"))
+    def hinted(self) -> bool:
+        """Whether another connection has committed, whatever; costs a read, takes no lock."""
+        with self._translated():
+            before, self._version = self._version, _pragma(self._connect(), "data_version")
+        return before not in (None, self._version)
 
     def close(self) -> None:
         if self._open is not None:
             self._open.close()
-            self._open = None
+            self._open = self._version = None
 
     @contextmanager
     def migrating(self) -> Iterator[Callable[[str], None]]:

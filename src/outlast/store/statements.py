@@ -13,10 +13,14 @@ from ..core.model import Effect, Event, Lease, Task, Worker
 SQL = Path(__file__).with_name("sql")
 FILES = ("events", "tasks", "leases", "effects", "signals", "workers")
 
-# The row locks are the only words in which the two databases differ: SQLite has one writer.
-LOCKS = {
-    "sqlite": {"lock": "", "lock_skipping": ""},
-    "postgres": {"lock": "for no key update", "lock_skipping": "for no key update skip locked"},
+# The only words in which the two databases differ: SQLite has one writer, whose commit others see.
+DIALECTS = {
+    "sqlite": {"lock": "", "lock_skipping": "", "notify": "null"},
+    "postgres": {
+        "lock": "for no key update",
+        "lock_skipping": "for no key update skip locked",
+        "notify": "pg_notify('outlast', '')",
+    },
 }
 
 
@@ -50,7 +54,7 @@ def texts() -> dict[str, str]:
 @cache
 def load(dialect: str, schema: str = "outlast") -> Mapping[str, str]:
     """Every statement for one database, with locks, columns and the schema's name put in."""
-    fragments = {**LOCKS[dialect], **COLUMNS}
+    fragments = {**DIALECTS[dialect], **COLUMNS}
     return {name: place(fill(text, fragments), dialect, schema) for name, text in texts().items()}
 
 

@@ -16,7 +16,7 @@ from ..core.text import checked, named
 from .base import Verbs, keys_of
 from .database import Row, Session
 from .verbs import CancelAnswer, Held, NewTask, Order, Query, Submitted
-from .writing import Chapter, effect_of, lease_of, locked_task, task_of
+from .writing import HINT, Chapter, effect_of, lease_of, locked_task, task_of
 
 OPEN_STATES = frozenset({"ready", "running", "waiting", "review"})
 
@@ -220,7 +220,7 @@ class TaskVerbs(Verbs):
             }
             chapter.take_over("lease.revoked", body, lease)
             answer_cancel(chapter)
-            chapter.close(("delete_lease", {"task_id": task.id, "epoch": lease.epoch}))
+            chapter.close(("delete_lease", {"task_id": task.id, "epoch": lease.epoch}), HINT)
             return chapter.task
 
 

@@ -300,6 +300,13 @@ class Leases(Protocol):
 
     def look(self, queues: Sequence[str], agents: Sequence[str]) -> Look: ...
 
+    def hinted(self) -> bool:
+        """Whether it is worth a look before the next poll: a task may have become ready.
+
+        A hint, no truth: some are missed (behind a pooler all are), others come for nothing. Asks
+        the database nothing, so it may be called many times a second.
+        """
+
     def reap(
         self, *, since_ms: int | None, gaps: Sequence[tuple[int, int]] = (), limit: int = 100
     ) -> Reaped:

@@ -131,6 +131,10 @@ class Chapter:
         )
 
 
+HINT: Call = ("hint", {})
+"""Tells look-outs that a task has been let go of, before their next poll."""
+
+
 def store_task(task: Task) -> Call:
     return "update_task", asdict(task)
 

@@ -55,6 +55,7 @@ class Lookout:
         self._answered_ms = env.clock.monotonic_ms()
         self._reached_since_ms: int | None = None
         self._vigil = Vigil()
+        self._seen: Look | None = None
         self._timeline: str | None = None
         self._may_claim_from_ms = 0
         self._swept_ms = env.clock.monotonic_ms()
@@ -73,15 +74,27 @@ class Lookout:
     def tick(self) -> int:
         """Look, claim, reap; ms until the next look."""
         reached_since_ms, self._reached_since_ms = self._reached_since_ms, None
-        self._store = self._store or self._open_store()
+        if self._store is None:
+            self._store = self._open_store()
+            self._store.hinted()  # from here on, so that nothing is missed after the first look
         seen = self._store.look(self._queues, sorted(self._agents))
         self._store_clock.tell(seen.now_ms)
         self._answered_ms = self._env.clock.monotonic_ms()
         self._reached_since_ms = reached_since_ms or self._answered_ms
         self._mind_failover(seen)
+        self._seen = seen
         more = self._claim(self._store, seen)
-        self._reap(self._store, seen)
+        more |= self._reap(self._store, seen)
         return 0 if more else self._wait_ms(seen)
+
+    def hinted(self) -> bool:
+        """Whether to look before the next poll; never while there is no room for more tasks."""
+        if self._store is None or self._seen is None or self._room(self._seen) <= 0:
+            return False
+        try:
+            return self._store.hinted()
+        except Unavailable:
+            return False  # the next look says so
 
     def close(self) -> None:
         if self._store is not None:
@@ -160,18 +173,20 @@ class Lookout:
 
     # -- reaping ----------------------------------------------------------------------------------
 
-    def _reap(self, store: Store, seen: Look) -> None:
+    def _reap(self, store: Store, seen: Look) -> bool:
+        """Declare dead what has lapsed; whether that has made a task ready."""
         if seen.server != self._vigil.server:
             self._vigil = Vigil(seen.server)
         before, self._vigil = self._vigil, self._vigil.looked(seen.server, seen.now_ms)
         now_ms = self._env.clock.monotonic_ms()
-        if seen.lapsed or now_ms - self._swept_ms >= limits.SWEEP_MS:
-            self._swept_ms = now_ms
-            reaped = store.reap(since_ms=before.looked_ms, gaps=before.gaps)
-            if any(getattr(reaped, field) for field in Reaped.__struct_fields__):
-                self._tell(
-                    "reaped", {f: list(getattr(reaped, f)) for f in Reaped.__struct_fields__}
-                )
+        if not seen.lapsed and now_ms - self._swept_ms < limits.SWEEP_MS:
+            return False
+        self._swept_ms = now_ms
+        reaped = store.reap(since_ms=before.looked_ms, gaps=before.gaps)
+        found = {name: list(getattr(reaped, name)) for name in Reaped.__struct_fields__}
+        if any(found.values()):
+            self._tell("reaped", {**found})
+        return bool(found["expired"] or found["woken"])
 
     def _wait_ms(self, seen: Look) -> int:
         """A poll, or a quarter of the shortest lease; sooner if something is due before.

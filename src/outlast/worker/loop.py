@@ -5,11 +5,15 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
+from ..core import limits
+
 TROUBLE_MS = 1_000
 
 
 class Loop:
     """Calls `tick()` on a thread of its own; a tick returns how many ms may pass before the next.
+
+    `hinted()`: asked many times a second while it waits, whether to tick before that.
 
     A tick that raises is reported and called again a second later: a loop that ends silently would
     leave its worker without a heartbeat, or without a reaper.
@@ -22,11 +26,13 @@ class Loop:
         *,
         on_trouble: Callable[[str, Exception], None],
         on_end: Callable[[], None] = lambda: None,
+        hinted: Callable[[], bool] | None = None,
     ) -> None:
         self.name = name
         self._tick = tick
         self._on_trouble = on_trouble
         self._on_end = on_end
+        self._hinted = hinted
         self._stopping = False
         self._wake = threading.Event()
         # A daemon: a thread that hangs in the database must not hold the process.
@@ -61,5 +67,9 @@ class Loop:
             return TROUBLE_MS
 
     def _wait(self, ms: int) -> None:
-        if ms > 0 and not self._stopping:
-            self._wake.wait(ms / 1_000)
+        """Until it is time, or somebody wakes it, or there is a hint."""
+        while ms > 0 and not self._stopping:
+            slice_ms = min(ms, limits.HINT_MS) if self._hinted else ms
+            if self._wake.wait(slice_ms / 1_000) or (self._hinted and self._hinted()):
+                return
+            ms -= slice_ms

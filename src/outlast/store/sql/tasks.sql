@@ -207,3 +207,7 @@ select count(*) as tasks,
 delete from outlast.tasks
  where id = :task_id
    and finished_ms is not null
+
+-- name: hint
+-- Commits that notify queue up behind each other, so only rare ones do: those of a hand-over.
+select {notify} as hinted

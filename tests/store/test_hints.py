@@ -1,0 +1,72 @@
+"""Hints: a look-out hears of a hand-over before its next poll, and asks the database nothing."""
+
+from __future__ import annotations
+
+import pytest
+
+from outlast.store.verbs import Store
+from tests.store.databases import Stores
+from tests.store.world import OPERATOR, start
+from tests.support.waiting import until
+
+HEARD_S = 10.0
+
+
+def test_nothing_is_hinted_where_nothing_has_happened(stores: Stores) -> None:
+    listener = listening(stores)
+
+    assert not listener.hinted()
+    listener.look(["default"], ["agent"])
+    assert not listener.hinted()
+
+
+@pytest.mark.parametrize("reason", ["drain", "deadline", "unstarted", "trust"])
+def test_a_release_is_hinted_once(stores: Stores, store: Store, reason: str) -> None:
+    owner = start(store)
+    listener = listening(stores)
+
+    owner.release(reason)
+
+    until(listener.hinted, f"a hint of the release ({reason})", timeout_s=HEARD_S)
+    assert not listener.hinted()
+
+
+def test_a_death_that_was_seen_and_a_revoked_lease_are_hinted(stores: Stores, store: Store) -> None:
+    crashed, revoked = start(store, worker="crashed"), start(store, worker="revoked")
+    listener = listening(stores)
+
+    store.crash(crashed.worker, by="its parent")
+    until(listener.hinted, "a hint of the death", timeout_s=HEARD_S)
+
+    store.revoke(revoked.task_id, OPERATOR, now=True)
+    until(listener.hinted, "a hint of the revoked lease", timeout_s=HEARD_S)
+
+
+def test_a_connection_that_is_made_anew_hears_hints_again(stores: Stores, store: Store) -> None:
+    owner = start(store)
+    listener = listening(stores)
+    listener.close()
+    listener.look(["default"], ["agent"])
+    listener.hinted()  # what it missed meanwhile, or not: the look has seen it
+
+    owner.release("drain")
+
+    until(listener.hinted, "a hint on the new connection", timeout_s=HEARD_S)
+
+
+def test_a_step_on_postgres_notifies_nobody(stores: Stores, store: Store) -> None:
+    """Commits that notify queue up behind each other: a step must not be one."""
+    owner = start(store)
+    listener = listening(stores)
+
+    owner.step()
+
+    listener.look(["default"], ["agent"])
+    assert listener.hinted() == (stores.kind == "sqlite")
+
+
+def listening(stores: Stores) -> Store:
+    """A store that has asked once, from which on it hears what comes."""
+    listener = stores.open()
+    listener.hinted()
+    return listener
