@@ -21,7 +21,7 @@ ROOT = Path(__file__).parent.parent
 
 
 @contextmanager
-def databases(*, quick: bool) -> Iterator[dict[str, str]]:
+def databases() -> Iterator[dict[str, str]]:
     """{name: url} of an empty SQLite file and an empty, durable PostgreSQL."""
     from tests.support import postgres_release
     from tests.support.keeper import Keeper
