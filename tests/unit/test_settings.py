@@ -70,8 +70,27 @@ def test_a_file_with_a_mistake_is_named(tmp_path: Path, file: str, text: str, sa
         settings(tmp_path).db()
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        '[tool.outlast]\ndb = "sqlite:project"',
+        '[ tool . "outlast" ]\ndb = "sqlite:project"',
+        "['tool'.outlast]\ndb = 'sqlite:project'",
+        '[tool]\noutlast = { db = "sqlite:project" }',
+        '[ "tool" ]\noutlast.db = "sqlite:project"',
+        'tool.outlast.db = "sqlite:project"',
+        'tool = { outlast = { db = "sqlite:project" } }',
+    ],
+)
+def test_our_table_is_found_however_it_is_spelled(tmp_path: Path, text: str) -> None:
+    (tmp_path / "pyproject.toml").write_text(text + "\n")
+    assert settings(tmp_path).db() == "sqlite:project"
+
+
 def test_a_project_that_is_not_about_us_is_left_alone(tmp_path: Path) -> None:
-    (tmp_path / "pyproject.toml").write_text("[project]\nname = 'mine'\n")
+    (tmp_path / "pyproject.toml").write_text(
+        "[project]\nname = 'mine'\ndependencies = ['outlast']\n"
+    )
     assert settings(tmp_path).db() == DEFAULT_DB
 
 
