@@ -54,6 +54,24 @@ def test_exit_codes_and_streams_of_a_process(db: str) -> None:
     assert (away.returncode, away.stderr.count("\n")) == (69, 1)
 
 
+def test_a_worker_ends_with_what_its_agents_have_asked_for_at_exit(
+    db: str, tmp_path: Path, processes: Processes
+) -> None:
+    """Commands end quickly, without Python's own end: not where code of others has run."""
+    (tmp_path / "mine.py").write_text(
+        "import atexit, outlast\n"
+        "app = outlast.App()\n"
+        "atexit.register(print, 'said at exit')\n"
+        "@app.agent\n"
+        "def agent(ctx, n): ...\n"
+    )
+    worker = processes.outlast("worker", "mine:app", folder=tmp_path)
+    worker.wait_for_line("worker.started")
+    worker.send(signal.SIGTERM)
+    assert worker.wait() == 0
+    assert "said at exit" in worker.output
+
+
 def test_a_user_who_may_not_write_gets_a_line(db: str, keeper: Keeper) -> None:
     """A folder that is read-only; root may write everywhere, so it becomes somebody else first."""
     folder = keeper.new_folder("closed")

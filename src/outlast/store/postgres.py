@@ -198,10 +198,9 @@ class PostgresDatabase:
             try:
                 self._server = self._examine(connection)
                 if not self._pooler:
-                    for setting in self._bounds(connection):
-                        connection.execute(f"set {setting}")
-                    if self._listens:
-                        connection.execute(LISTEN)
+                    opening = [f"set {setting}" for setting in self._bounds(connection)]
+                    opening += [LISTEN] if self._listens else []
+                    connection.execute("; ".join(opening), prepare=False)
             except BaseException:
                 connection.close()
                 raise

@@ -98,6 +98,8 @@ class TaskVerbs(Verbs):
         return self.database.once("find_tasks", any_state=int(not query.states), **params)
 
     def _with_owners(self, tasks: Sequence[Task]) -> list[Held]:
+        if not tasks:
+            return []
         ids = keys_of(task.id for task in tasks)
         leases = {
             r["task_id"]: lease_of(r) for r in self.database.once("leases_of_tasks", tasks=ids)
