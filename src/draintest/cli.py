@@ -9,9 +9,10 @@ import signal
 import sys
 import tempfile
 import time
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import click
 
@@ -23,6 +24,7 @@ from .plan import KINDS, PROFILES, Wanted, make
 from .progress import progress
 from .run import Maker
 from .scenarios import Scenario
+from .soak import soak
 from .target import CannotSay, Limits
 from .verdict import FAIL, INCONCLUSIVE, UNSUPPORTED, Verdict
 from .waiting import BrokenOff
@@ -55,6 +57,7 @@ def draintest() -> None:
 @click.option("--faults", default=",".join(KINDS), metavar="LIST", help="Which kinds of harm.")
 @click.option("--only", multiple=True, metavar="NAME", help="Scenarios that begin so.")
 @click.option("--seed", type=int, default=1, show_default=True, help="Of the random programs.")
+@click.option("--hours", type=float, help="Run after run with new seeds, until one does not pass.")
 @click.option("--lanes", type=click.IntRange(1, 64), default=6, show_default=True)
 @click.option("--ttl-ms", type=click.IntRange(100), help="The lease that the target is given.")
 @click.option("--grace-ms", type=click.IntRange(100), help="The grace of a drain.")
@@ -64,7 +67,9 @@ def draintest() -> None:
 @click.option("--agent-name", default="", metavar="NAME", help="Which agent, if there are many.")
 @click.option("--agent-input", default="{}", metavar="JSON", help="Its arguments by name.")
 @click.option("--agent-seconds", default=2.0, metavar="S", help="How long it lasts, about.")
-def run(target: str, as_json: bool, folder: str | None, lanes: int, **options: Any) -> None:
+def run(
+    target: str, as_json: bool, folder: str | None, lanes: int, hours: float | None, **options: Any
+) -> None:
     """Run the test against TARGET: outlast, a file.toml, or MODULE:FUNCTION.
 
     Exit code 0 pass, 1 fail, 2 inconclusive.
@@ -82,6 +87,8 @@ def run(target: str, as_json: bool, folder: str | None, lanes: int, **options: A
     place = _folder(folder)
     command = _again(target, wanted, options, lanes)
     began = time.monotonic()
+    if hours is not None:
+        _soak(target, options, limits, wanted, place, lanes, hours)
     verdict = _run(made, scenarios, place, lanes, wanted, command)
     if as_json:
         click.echo(json.dumps(verdict.plain()))
@@ -146,6 +153,31 @@ def main() -> None:
     except BrokenOff:
         click.echo("draintest: broken off; everything that it had made is gone", err=True)
         sys.exit(INTERRUPTED)
+
+
+def _soak(
+    target: str,
+    options: dict[str, Any],
+    limits: dict[str, int],
+    wanted: Wanted,
+    place: Path,
+    lanes: int,
+    hours: float,
+) -> NoReturn:
+    """Each run on a target that is made anew; exits with the last one's code."""
+
+    def play_once(seed: int, folder: Path) -> Verdict:
+        this = replace(wanted, seed=seed)
+        command = _again(target, this, options, lanes)
+        return _run(_maker(target, options, limits), make(this), folder, lanes, this, command)
+
+    done = soak(hours, wanted.seed, place, play_once, lambda said: click.echo(said, err=True))
+    assert done.last is not None
+    click.echo(f"{MARKS[done.last.verdict].upper()}  {done.runs} runs · {_figures(done.figures)}")
+    if done.last.exit_code:
+        click.echo(str(done.last))
+    click.echo(f"evidence: {place}")
+    sys.exit(done.last.exit_code)
 
 
 def _run(
@@ -217,7 +249,7 @@ def _print(verdict: Verdict, seconds: float) -> None:
     click.echo(f"{MARKS[verdict.verdict].upper()}  {_figures(verdict.figures)} · {seconds:.1f} s")
 
 
-def _figures(f: dict[str, int]) -> str:
+def _figures(f: Mapping[str, int]) -> str:
     return (
         f"{f['scenarios']} scenarios · {f['faults']} faults landed · {f['effects']} effects · "
         f"{f['resumes']} resumes"

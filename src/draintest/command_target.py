@@ -170,6 +170,10 @@ class CommandMaker:
 
     server = None
 
+    def disk(self, folder: Path, workplace: Workplace) -> Any:
+        """Whether its store is in the scenario's folder is not known."""
+        return None
+
     def schema(self, folder: Path) -> tuple[str, str] | None:
         return None
 

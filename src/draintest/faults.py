@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import signal
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any
 from .history import now_ms
 from .processes import Process, born, group, lock_holders, state, status, until_state
 
-KILL, TERM, STOP = "kill", "term", "stop"
+KILL, TERM, STOP, CHILD = "kill", "term", "stop", "child"
 SIGNALS = {KILL: signal.SIGKILL, TERM: signal.SIGTERM, STOP: signal.SIGSTOP}
 LANDS_S = 10.0
 STOPS_MAX = 200
@@ -26,6 +27,18 @@ def strike(fault: str, process: Process, files: list[Path]) -> Proof:
     if not alive(process):
         raise Missed(f"the worker was already dead (exit code {process.code})")
     return _send(fault, process, files)
+
+
+def kill_child(pid: int, worker: Process) -> Proof:
+    """Kill a process below a worker, which lives on; the proof that it landed. Raises Missed."""
+    if pid == worker.pid or pid not in group(worker.pid):
+        raise Missed(f"process {pid} is no child of worker {worker.name}")
+    os.kill(pid, signal.SIGKILL)
+    if not until_state([pid], "Z-", LANDS_S):
+        raise Missed(f"process {pid} is still there ({state(pid)})")
+    if not alive(worker):
+        raise Missed("the worker died with it")
+    return {"state": state(pid), "worker_state": worker.state()}
 
 
 def prove(fault: str, process: Process, files: list[Path]) -> Proof:
@@ -90,3 +103,12 @@ def _told(process: Process) -> Proof:
     mask = int(pending.get("ShdPnd", "0"), 16) | int(pending.get("SigPnd", "0"), 16)
     bit = 1 << (signal.SIGTERM - 1)
     return {"delivered": not mask & bit, "exit_code": process.code}
+
+
+def faketime_library() -> str:
+    """The library that steps a process's clock, from the wheel libfaketime; "" without it."""
+    found = importlib.util.find_spec("libfaketime")
+    if found is None or found.origin is None:
+        return ""
+    vendored = sorted(Path(found.origin).parent.rglob("libfaketime*.so*"))
+    return str(vendored[0]) if vendored else ""

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
+from random import Random
 
 from . import program
-from .faults import Missed
+from .faults import Missed, faketime_library
 from .processes import Process
 from .scenarios import Play, Scenario
 from .stage import Stage
@@ -15,7 +16,11 @@ from .wire import LOSE_ANSWER, LOSE_COMMIT
 WIRE = frozenset({"wire"})
 SERVER = frozenset({"server"})
 # How long each lasts, in leases.
-LASTS = {"cut": 0.5, "pause": 0.5, "blackhole": 1.6}
+LASTS = {"cut": 0.5, "pause": 0.5, "blackhole": 1.6, "one-way": 1.6}
+# A minute ahead: every lease seems to have run out. An hour back: none seems to, for an hour.
+STEPS_S = {"ahead": 60, "back": -3600}
+SUBMITS_MAX = 300
+LOSES = ("blackhole", "one-way")
 
 
 def scenarios() -> list[Scenario]:
@@ -26,11 +31,19 @@ def scenarios() -> list[Scenario]:
         for act in ("plan", "charge", "ticket")
     ]
     lasting = [Scenario(f"wire-{fault}", _lasts(fault), (fault,), WIRE) for fault in LASTS]
+    lasting.append(Scenario("wire-slow", _slow, ("slow",), WIRE, quick=False))
     server = [
         Scenario(f"database-{fault}", _server(fault), (f"database-{fault}",), SERVER, alone=True)
         for fault in ("restart", "kill", "freeze")
     ]
-    return [*lasting, *lost, *server]
+    clocks = [
+        Scenario(f"database-clock-{way}", clock(by_s, library), ("database-clock",), SERVER,
+                 alone=True, quick=False)
+        for way, by_s in STEPS_S.items()
+        if (library := faketime_library())
+    ]  # fmt: skip
+    full = Scenario("database-disk", disk_full, ("disk",), alone=True, disk=True, quick=False)
+    return [*lasting, *lost, *server, *clocks, full]
 
 
 def _loses(fault: str, act: str) -> Play:
@@ -65,13 +78,29 @@ def _lasts(fault: str) -> Play:
         stage.witness.let_go(stage.name, "charge")
         stage.wire.set("whole")
         proof = {"lost_bytes": stage.wire.lost_bytes, "seconds": time.monotonic() - from_s}
-        if fault == "blackhole" and not stage.wire.lost_bytes:
+        if fault in LOSES and not stage.wire.lost_bytes:
             stage.missed(fault, victim, "nothing was sent meanwhile")
             raise Missed("no byte was lost")
         stage.landed(fault, victim, proof, in_flight)
         stage.until_rest()
 
     return play
+
+
+def _slow(stage: Stage) -> None:
+    """Each message takes longer, from the middle of the task to its end."""
+    victim = _held(stage, "charge")
+    in_flight = stage.in_flight(victim)
+    stage.began("slow", victim)
+    stage.wire.set("slow")
+    stage.witness.let_go(stage.name, "charge")
+    stage.until_act("ticket")
+    stage.until_rest()
+    if not stage.wire.delayed:
+        stage.missed("slow", victim, "nothing was sent meanwhile")
+        raise Missed("no message was delayed")
+    stage.landed("slow", victim, {"delayed": stage.wire.delayed}, in_flight)
+    stage.wire.set("whole")
 
 
 def _server(fault: str) -> Play:
@@ -94,6 +123,59 @@ def _server(fault: str) -> Play:
         stage.until_rest()
 
     return play
+
+
+def clock(by_s: int, library: str) -> Play:
+    """The database's clock is stepped while a task is in its owner's hands: it stays there."""
+
+    def play(stage: Stage) -> None:
+        stage.server.with_clock(library)
+        try:
+            stage.witness.hold(stage.name, "charge", "before")
+            stage.submit(program.core())
+            stage.worker()
+            stage.until_held("charge", "before")
+            stage.worker()
+            stage.look_owners()
+            in_flight = stage.in_flight_anywhere()
+            stage.began("database-clock", None)
+            proof = stage.server.step_clock(by_s)
+            if abs(proof["shift_ms"]) < abs(by_s) * 900:
+                stage.missed("database-clock", None, f"it reads {proof['shift_ms']} ms beside ours")
+                raise Missed("the database's clock was not stepped")
+            stage.tell("clock.stepped", shift_ms=by_s * 1000)
+            stage.landed("database-clock", None, proof, in_flight)
+            pause(1.5 * stage.limits.ttl_ms / 1000)
+            stage.look_owners()
+            stage.witness.let_go(stage.name, "charge")
+            stage.until_rest()
+        finally:
+            stage.server.without_clock()
+
+    return play
+
+
+def disk_full(stage: Stage) -> None:
+    """The disk is full for longer than a lease: what was acknowledged is there when it has room."""
+    stage.witness.hold(stage.name, "plan", "applied")
+    stage.submit(program.core())
+    victim = stage.worker("victim")
+    stage.until_held("plan", "applied")
+    in_flight = stage.in_flight(victim)
+    stage.began("disk", None)
+    proof = stage.disk.fill()
+    # Those that still succeed use up what is left in the pages of files that are there already.
+    bulky = program.other("bulk", "sleep", ms=1, text=Random(1).randbytes(2_000).hex())
+    refused = stage.submit_until_refused([bulky, program.effect("charge", "keyed")], SUBMITS_MAX)
+    if not refused or proof["free_blocks"]:
+        stage.missed("disk", None, f"{SUBMITS_MAX} tasks were stored though the disk is full")
+        raise Missed("nothing was refused")
+    stage.landed("disk", None, {**proof, "refused": refused}, in_flight)
+    stage.witness.let_go(stage.name, "plan")
+    pause(1.6 * stage.limits.ttl_ms / 1000)
+    stage.disk.make_room()
+    stage.tell("fault.ended", fault="disk", worker="", pid=0)
+    stage.until_rest()
 
 
 def _held(stage: Stage, act: str) -> Process:

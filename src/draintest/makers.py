@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from .commands import Warm, run
+from .disks import SmallDisk, can_mount
 from .postgres import Schema
 from .run import Maker
 from .server import Server
@@ -41,6 +42,12 @@ class OutlastMaker:
             # Its commands run in the folder above, which outlives the scenario.
             self._warm[lane] = warm(folder.parent)
         return Outlast(folder, self.limits, self._warm[lane], db=self.db, agent=self._agent)
+
+    def disk(self, folder: Path, workplace: Workplace) -> Any:
+        """For a file: its folder. For PostgreSQL: where one of our own puts the tables."""
+        if not can_mount() or (self.db and not self.server):
+            return None
+        return self.server.disk(workplace) if self.server else SmallDisk(folder, workplace)
 
     def schema(self, folder: Path) -> tuple[str, str] | None:
         return (self.db, Schema(self.db, folder).name) if self.db else None

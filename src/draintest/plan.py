@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from random import Random
 
 from . import harm_to_database, matrix, program, scenarios
-from .faults import KILL, STOP, TERM
+from .faults import CHILD, KILL, STOP, TERM, faketime_library
 from .scenarios import Scenario
 
 FAULTS = (KILL, TERM, STOP)
 CLOCK = frozenset({"clock"})
-KINDS = (*FAULTS, "clock", "cancel", "time", "wire", "database")
+KINDS = (*FAULTS, CHILD, "clock", "cancel", "time", "wire", "database")
 PROFILES = {"quick": 3, "full": 60, "matrix": 0}
 
 
@@ -41,7 +39,9 @@ def make(wanted: Wanted) -> list[Scenario]:
     second = tuple(begins for kind, begins in planes.items() if kind in wanted.faults)
     harmed = [s for s in harm_to_database.scenarios() if second and s.name.startswith(second)]
     found = [*_named(wanted.faults), *harmed, *_by_chance(wanted), *_enumerated(wanted.faults)]
-    return [s for s in found if not wanted.only or s.name.startswith(wanted.only)]
+    if wanted.only:
+        return [s for s in found if s.name.startswith(wanted.only)]
+    return [s for s in found if s.quick or wanted.profile != "quick"]
 
 
 def _enumerated(faults: Sequence[str]) -> list[Scenario]:
@@ -75,6 +75,13 @@ def _named(faults: Sequence[str]) -> list[Scenario]:
             Scenario("drain-slow", scenarios.slow_drain, (TERM,), drain),
             Scenario("drain-claims-nothing", scenarios.idle_drain, (TERM,), drain),
         ]
+    if CHILD in faults:
+        found += [
+            Scenario(f"child-{act}-{point}", scenarios.child_at_point(act, point), (CHILD,),
+                     frozenset({"commands"}), quick=(act, point) == ("charge", "applied"))
+            for act in ("plan", "charge", "email", "ticket")
+            for point in ("before", "applied")
+        ]  # fmt: skip
     if "time" in faults:
         found += [
             Scenario("long-call", scenarios.long_call),
@@ -110,12 +117,3 @@ def _by_chance(wanted: Wanted) -> list[Scenario]:
         Scenario(f"chance-{number}", scenarios.by_chance(seed, kinds), facts={"seed": seed})
         for number, seed in enumerate(seeds, 1)
     ]
-
-
-def faketime_library() -> str:
-    """The library that steps a process's clock, from the wheel libfaketime; "" without it."""
-    found = importlib.util.find_spec("libfaketime")
-    if found is None or found.origin is None:
-        return ""
-    vendored = sorted(Path(found.origin).parent.rglob("libfaketime*.so*"))
-    return str(vendored[0]) if vendored else ""

@@ -33,6 +33,9 @@ class Maker(Protocol):
 
     def make(self, folder: Path, lane: int) -> Target: ...
 
+    def disk(self, folder: Path, workplace: Workplace) -> Any:
+        """A small disk that the target of this folder will have its store on; None: it cannot."""
+
     def schema(self, folder: Path) -> tuple[str, str] | None:
         """(URL, name) of the schema that the target of this folder will make, if any."""
 
@@ -125,6 +128,27 @@ class Run:
         outputs = self.folder / "processes" / scenario.name
         outputs.mkdir(parents=True)
         place = workplace.new_folder(scenario.name)
+        disk = self.maker.disk(place, workplace) if scenario.disk else None
+        if scenario.disk and disk is None:
+            history.add("scenario.skipped", name=scenario.name, needs=["a disk that can be filled"])
+            return
+        try:
+            self._play_at(place, scenario, lane, workplace, history, witness, outputs, disk)
+        finally:
+            if disk is not None:
+                disk.close()
+
+    def _play_at(
+        self,
+        place: Path,
+        scenario: Scenario,
+        lane: int,
+        workplace: Workplace,
+        history: History,
+        witness: Witness,
+        outputs: Path,
+        disk: Any,
+    ) -> None:
         target = self.maker.make(place, lane)
         if not scenario.needs <= target.offers:
             history.add("scenario.skipped", name=scenario.name, needs=sorted(scenario.needs))
@@ -132,7 +156,7 @@ class Run:
         if owned := self.maker.schema(place):
             workplace.answer_for_schema(*owned)
         stage = _Watched(scenario.name, target, witness, history, outputs, self.progress, workplace)
-        stage.server = self.maker.server
+        stage.server, stage.disk = self.maker.server, disk
         stage.tell(
             "scenario.began",
             harms=list(scenario.harms),

@@ -15,6 +15,8 @@ from .program import Act
 from .stage import Stage
 from .waiting import pause
 
+# How many of the random programs have one of their tasks cancelled.
+CANCELS = 0.4
 Play = Callable[[Stage], None]
 
 
@@ -23,6 +25,7 @@ class Scenario:
     """One scenario. `needs`: offers of the target without which it cannot be played.
 
     `harms`: the faults that must land for its findings to count. `alone`: not beside others.
+    `disk`: on a small disk of its own, which can be filled. `quick`: in the quick profile, too.
     """
 
     name: str
@@ -30,6 +33,8 @@ class Scenario:
     harms: tuple[str, ...] = ()
     needs: frozenset[str] = frozenset()
     alone: bool = False
+    disk: bool = False
+    quick: bool = True
     facts: dict[str, Any] = field(default_factory=dict)
 
 
@@ -63,6 +68,22 @@ def at_point(acts: list[Act], act: str, point: str, fault: str) -> Play:
         else:
             stage.harm(fault, victim)
         _after(stage, fault, victim, heir, act)
+        stage.until_rest()
+
+    return play
+
+
+def child_at_point(act: str, point: str) -> Play:
+    """The command that does an act is killed; its worker lives, and knows that it failed."""
+
+    def play(stage: Stage) -> None:
+        acts = [each | {"child": each["name"] == act} for each in program.core()]
+        stage.witness.hold(stage.name, act, point)
+        stage.submit(acts)
+        worker = stage.worker()
+        held = stage.until_held(act, point)
+        stage.harm_child(held, worker)
+        stage.witness.let_go(stage.name, act)
         stage.until_rest()
 
     return play
@@ -310,6 +331,8 @@ def by_chance(seed: int, kinds: tuple[str, ...]) -> Play:
             workers.remove(victim)
             _harm_by_chance(stage, chance.choice(kinds), victim)
             workers.append(stage.worker())
+        if "cancel" in stage.target.offers and chance.random() < CANCELS:
+            stage.cancel_if_open(chance.choice(list(stage.programs)))
         stage.until_rest()
 
     return play

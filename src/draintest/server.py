@@ -14,6 +14,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from .disks import SmallDisk
 from .postgres import query
 from .target import CannotSay
 from .waiting import until
@@ -21,6 +22,7 @@ from .workplace import Workplace
 
 START_S = 60.0
 STOP_S = 20.0
+SMALL = "draintest_small"
 SETTINGS = {
     "listen_addresses": "127.0.0.1",
     "unix_socket_directories": "",
@@ -39,6 +41,8 @@ class Server:
         workplace.folder.chmod(0o711)
         self._folder = workplace.new_folder("server")
         self._account = pwd.getpwnam("nobody") if os.geteuid() == 0 else None
+        self._clock = self._folder / "clock"
+        self._preload: dict[str, str] = {}
         self._programs = self._install()
         if self._account:
             os.chown(self._folder, self._account.pw_uid, self._account.pw_gid)
@@ -76,6 +80,36 @@ class Server:
                 os.kill(pid, signal.SIGCONT)
         return {"states": states}
 
+    def disk(self, workplace: Workplace) -> ServersDisk:
+        """A small disk, where the tables that are made from now on lie until it is closed."""
+        return ServersDisk(self, self._folder / "small", workplace, self._account)
+
+    def with_clock(self, library: str) -> None:
+        """Start it again with a clock that can be stepped. `library`: libfaketime."""
+        copied = self._folder / "libfaketime.so"
+        shutil.copy(library, copied)
+        copied.chmod(0o755)
+        self._clock.write_text("+0")
+        self._clock.chmod(0o644)
+        self._preload = {
+            "LD_PRELOAD": str(copied),
+            "FAKETIME_TIMESTAMP_FILE": str(self._clock),
+            "FAKETIME_NO_CACHE": "1",
+            "FAKETIME_DONT_FAKE_MONOTONIC": "1",
+        }
+        self.restart()
+
+    def step_clock(self, by_s: int) -> dict[str, Any]:
+        """Step the clock of the running server; the proof."""
+        before_ms = self._clock_ms()
+        self._clock.write_text(f"{by_s:+d}")
+        until(lambda: abs(self._clock_ms() - before_ms) > abs(by_s) * 900, STOP_S)
+        return {"shift_ms": self._clock_ms() - time.time_ns() // 1_000_000}
+
+    def without_clock(self) -> None:
+        self._preload = {}
+        self.restart()
+
     def close(self) -> None:
         if self._process.poll() is None:
             self._process.send_signal(signal.SIGQUIT)
@@ -87,6 +121,10 @@ class Server:
         self._process.wait(timeout=STOP_S)
         self.start()
         return {"started_before": before, "started_after": self._born()}
+
+    def _clock_ms(self) -> int:
+        told = query(self.url, "select (extract(epoch from clock_timestamp()) * 1000)::bigint")
+        return int(told[0][0])
 
     def _born(self) -> str:
         return str(query(self.url, "select pg_postmaster_start_time()::text")[0][0])
@@ -118,7 +156,7 @@ class Server:
     def _as(self) -> dict[str, Any]:
         known: dict[str, Any] = {
             "cwd": self._folder,
-            "env": {"PATH": os.defpath, "LC_ALL": "C.UTF-8"},
+            "env": {"PATH": os.defpath, "LC_ALL": "C.UTF-8", **self._preload},
         }
         if self._account:
             known |= {"user": self._account.pw_uid, "group": self._account.pw_gid,
@@ -147,6 +185,34 @@ class Server:
 
     def _log(self) -> str:
         return (self._folder / "log").read_text(errors="replace")
+
+
+class ServersDisk:
+    """A small disk of a server's: new tables of its database lie there."""
+
+    def __init__(
+        self, server: Server, folder: Path, workplace: Workplace, account: pwd.struct_passwd | None
+    ) -> None:
+        folder.mkdir(exist_ok=True)
+        self._server, self._disk = server, SmallDisk(folder, workplace)
+        tables = folder / "tables"
+        tables.mkdir()
+        if account:
+            os.chown(tables, account.pw_uid, account.pw_gid)
+        query(server.url, f"create tablespace {SMALL} location '{tables}'")
+        query(server.url, f"alter database postgres set default_tablespace = {SMALL}")
+
+    def fill(self) -> dict[str, Any]:
+        return self._disk.fill()
+
+    def make_room(self) -> None:
+        self._disk.make_room()
+
+    def close(self) -> None:
+        """Its tables are gone already: with their schema."""
+        query(self._server.url, "alter database postgres reset default_tablespace")
+        query(self._server.url, f"drop tablespace {SMALL}")
+        self._disk.close()
 
 
 def _children(pid: int) -> list[int]:

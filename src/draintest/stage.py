@@ -42,6 +42,7 @@ class Stage:
         self.programs: dict[str, list[Act]] = {}
         self.wire: Any = None
         self.server: Any = None
+        self.disk: Any = None
 
     def tell(self, what: str, **fields: Any) -> Record:
         return self._history.add(what, scenario=self.name, **fields)
@@ -86,10 +87,29 @@ class Stage:
         self.tell("submitted", task=task, acts=list(acts))
         return task
 
+    def submit_until_refused(self, acts: Sequence[Act], at_most: int) -> str:
+        """Store one task after the other; what was said when one was refused, "" if none was.
+
+        Those that were acknowledged before count like any other.
+        """
+        for _ in range(at_most):
+            try:
+                self.submit(acts)
+            except CannotSay as error:
+                return str(error)[:300] or "refused"
+        return ""
+
     def cancel(self, task: str) -> None:
         self.tell("cancel.asked", task=task)
         self.target.cancel(task)
         self.tell("cancel.answered", task=task)
+
+    def cancel_if_open(self, task: str) -> None:
+        """The same for a task that may have ended: then the order is refused."""
+        try:
+            self.cancel(task)
+        except CannotSay as error:
+            self.tell("cancel.refused", task=task, why=str(error)[:300])
 
     # -- harm -------------------------------------------------------------------------------------
 
@@ -110,6 +130,19 @@ class Stage:
             self.missed(fault, process, str(missed))
             raise
         self.landed(fault, process, proof, in_flight, idle, proof.pop("struck_ms"))
+
+    def harm_child(self, held: Record, worker: Process) -> None:
+        """Kill the child process that a held call came from."""
+        self.began(faults.CHILD, worker)
+        try:
+            proof = faults.kill_child(held["pid"], worker)
+        except faults.Missed as missed:
+            self.missed(faults.CHILD, worker, str(missed))
+            raise
+        fields = {"worker": worker.name, "pid": held["pid"], "proof": proof}
+        self.tell(
+            "fault.landed", fault=faults.CHILD, in_flight=[held["task"]], idle=False, **fields
+        )
 
     def harmed_by_world(self, fault: str, process: Process, act: str) -> None:
         """The world was told to strike when it has answered that act: wait, and prove it."""

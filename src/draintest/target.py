@@ -29,6 +29,7 @@ OFFERS = (
     "keys",  # calls carry an idempotency key
     "review",  # an effect in doubt is shown, not guessed
     "budget",  # a task that kills its workers is given up
+    "commands",  # an act may be done by a child process of the worker's
     "children",  # processes of a task end with it
     "wire",  # its database is reached by TCP, so that a wire can be put before it
     "server",  # its database is ours to harm

@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 CHUNK = 65_536
 CONNECT_S = 5.0
 POLL_S = 0.1
+# What each message takes longer over a slow wire: ten times a busy database of another town.
+SLOW_S = 0.05
 WRITES = re.compile(rb"\b(insert\s+into|commit)\b", re.I)
 # The tag of a statement that has written rows, and the byte that says: no transaction is open.
 WROTE = re.compile(rb"(INSERT 0 [1-9]|COMMIT\0)")
@@ -20,14 +22,14 @@ LOSE_COMMIT, LOSE_ANSWER = "lose-commit", "lose-answer"
 
 
 class Wire:
-    """Whole, cut, paused or swallowing, for all its connections; or one write is to be lost."""
+    """Whole, slow, cut, paused or swallowing, for all connections; or one write is to be lost."""
 
     def __init__(self, host: str, port: int) -> None:
         self._server = (host, port)
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port = int(self._listener.getsockname()[1])
         self.state = "whole"
-        self.lost_bytes = 0
+        self.lost_bytes = self.delayed = 0
         self.sprung = threading.Event()
         self._trap = ""
         self._lock = threading.Condition()
@@ -35,7 +37,8 @@ class Wire:
         threading.Thread(target=self._accept, daemon=True, name="wire").start()
 
     def set(self, state: str) -> None:
-        """`whole`, `cut` (reset, and refused), `pause` (held) or `blackhole` (lost in silence)."""
+        """`whole`, `slow`, `cut` (reset, and refused), `pause` (held), `blackhole` (all is lost in
+        silence) or `one-way` (only answers are)."""
         with self._lock:
             self.state = state
             self._lock.notify_all()
@@ -68,12 +71,15 @@ class Wire:
         if sprung:
             self.sprung.set()
 
-    def passes(self, count: int) -> bool:
-        """Wait while paused; False if the bytes are lost."""
+    def passes(self, count: int, *, answer: bool) -> bool:
+        """Wait while slow or paused; False if the bytes are lost."""
         with self._lock:
+            if self.state == "slow":
+                self.delayed += 1
+                self._lock.wait_for(lambda: self.state != "slow", SLOW_S)
             while self.state == "pause":
                 self._lock.wait(POLL_S)
-            if self.state == "whole":
+            if self.state in ("whole", "slow") or (self.state == "one-way" and not answer):
                 return True
         self.lose(count)
         return False
@@ -126,7 +132,7 @@ class _Connection:
                 self.reset()
                 return
             self.awaited = self.awaited or writes
-            if not self._pass(self.server, chunk):
+            if not self._pass(self.server, chunk, answer=False):
                 return
         self._finish(self.server)
 
@@ -141,12 +147,12 @@ class _Connection:
                 return
             if ended:
                 tail, self.awaited = b"", False
-            if not self._pass(self.client, chunk):
+            if not self._pass(self.client, chunk, answer=True):
                 return
         self._finish(self.client)
 
-    def _pass(self, sink: socket.socket, chunk: bytes) -> bool:
-        if not self.wire.passes(len(chunk)):
+    def _pass(self, sink: socket.socket, chunk: bytes, *, answer: bool) -> bool:
+        if not self.wire.passes(len(chunk), answer=answer):
             self.robbed = True
             return True
         try:

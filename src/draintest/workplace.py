@@ -42,6 +42,9 @@ class Workplace:
     def answer_for_schema(self, url: str, name: str) -> None:
         self._note({"url": url, "schema": name})
 
+    def answer_for_mount(self, folder: Path) -> None:
+        self._note({"mount": str(folder)})
+
     def close(self) -> None:
         shutil.rmtree(self.folder, ignore_errors=True)
 
@@ -74,6 +77,11 @@ def _clear(thing: dict[str, object]) -> str:
                 os.kill(member, signal.SIGKILL)
         until(lambda: not members or not group(pid), END_S)  # before its files are taken away
         return f"process {pid}" if members else ""
+    if "mount" in thing:
+        from .disks import unmount
+
+        folder = Path(str(thing["mount"]))
+        return f"disk {folder}" if unmount(folder) else ""
     url, name = str(thing["url"]), str(thing["schema"])
     with contextlib.suppress(CannotSay):
         if query(url, MARKED, name, MARK):

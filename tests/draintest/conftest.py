@@ -58,6 +58,9 @@ class BrokenMaker:
 
     server = None
 
+    def disk(self, folder: Path, workplace: Any) -> None:
+        return None
+
     def schema(self, folder: Path) -> None:
         return None
 

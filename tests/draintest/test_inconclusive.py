@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from draintest import faults, program, scenarios
+from draintest import faults, harm_to_database, program, scenarios
 from draintest.command_target import CommandMaker
 from draintest.processes import Launch, Process
 from draintest.run import Run
@@ -54,6 +54,39 @@ def clock(stage: Stage) -> None:
     stage.clock_stepped(stage.worker(), {"FAKETIME": "+600"})
 
 
+def no_child(stage: Stage) -> None:
+    stage.witness.hold(stage.name, "charge", "before")
+    stage.submit(program.core())
+    worker = stage.worker()
+    stage.harm_child(stage.until_held("charge", "before"), worker)
+
+
+class Untouched:
+    """A disk that is said to be full, and a server whose clock is said to be stepped."""
+
+    def fill(self) -> dict[str, Any]:
+        return {"free_blocks": 0}
+
+    def step_clock(self, by_s: int) -> dict[str, Any]:
+        return {"shift_ms": 0}
+
+    def with_clock(self, library: str) -> None:
+        """Nothing is done."""
+
+    def without_clock(self) -> None:
+        """Nothing is undone."""
+
+
+def roomy_disk(stage: Stage) -> None:
+    stage.disk = Untouched()
+    harm_to_database.disk_full(stage)
+
+
+def steady_clock(stage: Stage) -> None:
+    stage.server = Untouched()
+    harm_to_database.clock(60, "no library")(stage)
+
+
 @dataclass(frozen=True)
 class Case:
     """`change`: a line of Python put into the target; `why`: what the verdict must say."""
@@ -70,6 +103,11 @@ CASES = {
     "harm that was promised and never done": Case("never done: stop", harm=faults.STOP),
     "a point that is never reached": Case("no call of no such act came", nowhere, faults.KILL),
     "a clock that was not stepped": Case("its clock reads", clock, "clock"),
+    "a child that is none": Case("is no child of worker w1", no_child, faults.CHILD),
+    "a disk that refuses nothing": Case("stored though the disk is full", roomy_disk, "disk"),
+    "a database whose clock goes on": Case(
+        "it reads 0 ms beside ours", steady_clock, "database-clock"
+    ),
     "a worker that does not start": Case(
         "did not start (exit code 3)", change="Worker.run = lambda self: sys.exit(3)"
     ),
@@ -102,6 +140,9 @@ class ChangedMaker:
         return self.makers[folder.name].make(folder, lane)
 
     server = None
+
+    def disk(self, folder: Path, workplace: Any) -> None:
+        return None
 
     def schema(self, folder: Path) -> None:
         return None

@@ -13,6 +13,7 @@ from ..program import Act
 from ..strain import explains
 from ..target import Limits
 
+CLOCKS_DIFFER_MS = 1_000
 LETS_GO = ("released", "expired", "revoked", "waiting", "ended")
 
 
@@ -208,9 +209,13 @@ class Case:
     # -- time -------------------------------------------------------------------------------------
 
     def ours_ms(self, wall_ms: float) -> float:
-        """A time of the target's clock in ours: both run on this machine."""
+        """A time of the target's clock in ours: both run on this machine, until one is stepped."""
         anchor = self.view.records[0]
-        return float(wall_ms - anchor["wall_ms"] + anchor["t_ms"])
+        ours_ms = float(wall_ms - anchor["wall_ms"] + anchor["t_ms"])
+        for stepped in self.view.of("clock.stepped"):
+            if ours_ms - stepped["shift_ms"] >= stepped["t_ms"] - CLOCKS_DIFFER_MS:
+                ours_ms -= stepped["shift_ms"]
+        return ours_ms
 
     def late(
         self, say: Say, said: str, from_ms: float, to_ms: float, overrun_ms: float, *records: Any

@@ -16,6 +16,8 @@ def cancel(case: Case, say: Say) -> None:
         say.saw()
         task = asked["task"]
         answered = case.view.first("cancel.answered", task=task)
+        if _ended_first(case, task, asked):
+            continue  # cancel against success: the end was there before
         if answered is None:
             say.unsure("the order was not taken", asked)
             continue
@@ -47,6 +49,16 @@ def drain(case: Case, say: Say) -> None:
             if mine:
                 _spends_nothing(case, say, fault, task)
                 _repeats_nothing(case, say, fault, task)
+
+
+def _ended_first(case: Case, task: str, asked: Record) -> bool:
+    """Whether the task had ended by the time that the order had to be heard, by the log."""
+    heard_ms = asked["t_ms"] + case.limits.cancel_ms
+    ends = [event for event in case.log(task) if event["kind"] == "ended"]
+    return any(
+        event.get("state") != "cancelled" and case.ours_ms(event["at_ms"]) <= heard_ms
+        for event in ends
+    )
 
 
 def _children(case: Case, say: Say) -> None:

@@ -107,7 +107,8 @@ class Outlast:
         told = ("program", json.dumps(program))
         if self._agent:
             told = (self._agent.name, self._agent.input)
-        answer = self._json("submit", *told, "--json")
+        # A disk that is full is full for long: one that refuses is not asked again and again.
+        answer = self._json("submit", *told, "--json", patience="2s")
         return str(answer["id"])
 
     def tasks(self) -> list[Shape]:
@@ -195,8 +196,8 @@ class Outlast:
         found: list[Shape] = self._json(command, "--json", "--limit", "1000")["items"]
         return found
 
-    def _json(self, *words: str) -> Any:
-        return self._run(*words, "--db", self.db, "--timeout", "20s").json()
+    def _json(self, *words: str, patience: str = "20s") -> Any:
+        return self._run(*words, "--db", self.db, "--timeout", patience).json()
 
     def _run(self, *words: str) -> Ran:
         return self._warm.run(*words)
