@@ -42,10 +42,9 @@ class Wire:
         with self._lock:
             self.state = state
             self._lock.notify_all()
-            connections = list(self._connections)
-        for each in connections:
-            if state == "cut" or (state == "whole" and each.robbed):
-                each.reset()
+            broken = [c for c in self._connections if state == "cut" or c.robbed]
+        for each in broken if state in ("cut", "whole") else ():
+            each.reset()
 
     def lay(self, trap: str) -> None:
         """Lose the next write's request, or its answer; its connection is reset then."""
@@ -71,8 +70,8 @@ class Wire:
         if sprung:
             self.sprung.set()
 
-    def passes(self, count: int, *, answer: bool) -> bool:
-        """Wait while slow or paused; False if the bytes are lost."""
+    def passes(self, connection: _Connection, count: int, *, answer: bool) -> bool:
+        """Wait while slow or paused; False if the bytes are lost, and the connection is robbed."""
         with self._lock:
             if self.state == "slow":
                 self.delayed += 1
@@ -81,7 +80,8 @@ class Wire:
                 self._lock.wait(POLL_S)
             if self.state in ("whole", "slow") or (self.state == "one-way" and not answer):
                 return True
-        self.lose(count)
+            connection.robbed = True  # in one with the count: `set` must not come between
+            self.lost_bytes += count
         return False
 
     def _accept(self) -> None:
@@ -152,8 +152,7 @@ class _Connection:
         self._finish(self.client)
 
     def _pass(self, sink: socket.socket, chunk: bytes, *, answer: bool) -> bool:
-        if not self.wire.passes(len(chunk), answer=answer):
-            self.robbed = True
+        if not self.wire.passes(self, len(chunk), answer=answer):
             return True
         try:
             sink.sendall(chunk)
