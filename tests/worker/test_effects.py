@@ -202,6 +202,25 @@ def test_errors_listed_as_not_done_fail_and_are_raised_again_on_replay(world: Wo
     assert (ran.result, len(calls)) == ("no such repository", 1)
 
 
+@pytest.mark.parametrize("is_async", [False, True])
+def test_a_tool_that_wants_to_end_the_process_is_in_doubt_like_one_that_raises(
+    is_async: bool,
+) -> None:
+    def quits() -> None:
+        raise SystemExit(1)
+
+    async def quits_async() -> None:
+        raise SystemExit(1)
+
+    async def agent(ctx: outlast.Context) -> None:
+        await ctx.effect("act", quits_async if is_async else quits)
+
+    ran = run(agent)
+
+    assert (ran.task.state, ran.task.reason) == ("review", "effect_unknown")
+    assert ran.kinds[-2:] == ["effect.unknown", "lease.released"]
+
+
 @pytest.mark.parametrize("bad", [threading.Lock(), "x" * (50 << 20), float("nan"), "\ud800"])
 def test_an_effect_whose_result_cannot_be_stored_is_applied_and_never_repeated(bad: Any) -> None:
     """case R48, case R62"""

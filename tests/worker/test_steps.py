@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import outlast
+from outlast.store.verbs import Order
 from outlast.testing import Harness, run
 
 
@@ -288,6 +289,92 @@ def test_a_checkpoint_bounds_replay_and_what_follows_keeps_its_keys() -> None:
     assert [key.split("/")[1] for key in mails] == ["email"] * len(mails)
     [told] = cut.bodies("replay.finished")
     assert told["answered"] == 0
+
+
+@pytest.mark.parametrize("state", [None, {"sent": True}])
+def test_an_agent_that_does_not_look_at_its_checkpoint_does_nothing_again(state: Any) -> None:
+    """Its names go on counting, so it would do under new ones what stands above the checkpoint."""
+    mails: list[str] = []
+
+    async def careless(ctx: outlast.Context) -> None:
+        await ctx.effect("email", lambda: mails.append("sent"))
+        await ctx.checkpoint(state)
+        await ctx.sleep("1d")
+
+    ran = run(careless)
+
+    assert mails == ["sent"]
+    assert (ran.task.state, ran.task.reason) == ("review", "replay_mismatch")
+    assert "ctx.restored" in (ran.task.error or "")
+
+
+def test_a_recorded_result_that_the_code_cannot_read_is_for_a_person(outlast_harness: Any) -> None:
+    """The task is not failed for it: code that fits the record goes on with it."""
+    app = outlast.App()
+    kinds: list[Any] = [str, int, str]
+
+    @app.agent
+    async def retyped(ctx: outlast.Context) -> str:
+        kind = kinds.pop(0)
+
+        def think() -> Any:
+            return "a thought"
+
+        think.__annotations__["return"] = kind
+        thought = await ctx.step("think", think)
+        await ctx.wait("go")
+        return f"{thought} by {len(kinds)}"
+
+    harness = outlast_harness(app)
+    task = harness.submit("retyped")
+    harness.worker()
+    harness.settle()
+    harness.signal(task, "go")
+    harness.settle()
+    ran = harness.ran(task)
+    assert (ran.task.state, ran.task.reason) == ("review", "replay_mismatch")
+    assert "cannot be read as int" in (ran.task.error or "")
+
+    harness.store.retry(task, Order("ann", "the annotation is mended"))
+    assert harness.run(task).result == "a thought by 0"
+
+
+def test_a_step_whose_name_is_on_record_as_something_else_is_for_a_person() -> None:
+    lives: list[int] = []
+
+    async def turned(ctx: outlast.Context) -> None:
+        lives.append(1)
+        act = ctx.effect if len(lives) == 1 else ctx.step
+        await act("pay", str, "x")
+        await ctx.step("after", str, "y")
+
+    ran = run(turned, crash_after=5)
+
+    assert (ran.task.state, ran.task.reason) == ("review", "replay_mismatch")
+    assert "on record as an effect, not as a step" in (ran.task.error or "")
+
+
+@pytest.mark.parametrize(("name", "says"), [("", "is empty"), (" ", "is empty"), (5, "not int")])
+def test_a_name_that_is_none_is_refused_by_its_name(name: Any, says: str) -> None:
+    async def step(ctx: outlast.Context) -> None:
+        await ctx.step(name, str)
+
+    async def effect(ctx: outlast.Context) -> None:
+        await ctx.effect(name, str)
+
+    async def keyed(ctx: outlast.Context) -> None:
+        await ctx.effect("pay", str, key=name)
+
+    for agent, what in (
+        (step, "a step's name"),
+        (effect, "an effect's name"),
+        (keyed, "an idempotency key"),
+    ):
+        ran = run(agent)
+        assert ran.task.state == "failed"
+        assert what in (ran.task.error or "")
+        assert says in (ran.task.error or "")
+        assert "effect.intended" not in ran.kinds
 
 
 def test_a_checkpoint_is_refused_while_a_step_is_open() -> None:

@@ -113,6 +113,7 @@ class NotSerializable(UsageError):
             f"{what} cannot be recorded: {why}; it was not written. Return plain JSON values, "
             "or annotate the function with a type that can be rebuilt from JSON"
         )
+        self.why = why
 
 
 class PayloadTooLarge(UsageError):
@@ -121,6 +122,7 @@ class PayloadTooLarge(UsageError):
     http_status = 413
 
     def __init__(self, what: str, size_bytes: int, limit_bytes: int) -> None:
+        self.why = f"it is {size_bytes:,} bytes as JSON, the limit is {limit_bytes:,}"
         super().__init__(
             f"{what} is {size_bytes:,} bytes as JSON, the limit is {limit_bytes:,}; it was not "
             "written. Store it elsewhere and record a reference"
@@ -211,8 +213,8 @@ class ReplayMismatch(NeedsReview):
 
     def __init__(self, key: str, why: str) -> None:
         super().__init__(
-            f"the log has a record for {key!r} that does not fit what the agent asks now ({why}); "
-            "nothing was run. Deploy code that fits the record, then `outlast retry`"
+            f"the log does not fit what the agent asks now: {key!r} {why}; nothing was run. "
+            "Deploy code that fits the log, then `outlast retry`"
         )
         self.key = key
 

@@ -24,7 +24,9 @@ def checked(what: str, text: str, limit: int = limits.NAME_CHARACTERS) -> str:
 
 
 def named(what: str, text: str, limit: int = limits.NAME_CHARACTERS) -> str:
-    """As `checked`, and not empty."""
+    """As `checked`, and a text that is not empty."""
+    if not isinstance(text, str):
+        raise UsageError(f"{what} must be text, not {type(text).__name__}; nothing was written")
     if not text.strip():
         raise UsageError(f"{what} is empty; nothing was written")
     return checked(what, text, limit)

@@ -74,13 +74,14 @@ def numbered_act(
     if not callable(on_unknown) and on_unknown not in ("ask", "retry"):
         raise BadSetting(f'on_unknown cannot be {on_unknown!r}: "ask", "retry" or a probe function')
     fingerprint = call_fingerprint(function, args)
-    replay_name = scoped(current_scope.get(), named("an effect", name))
-    asked = attempt.memory.call("effect", replay_name, fingerprint, key or "")
+    if key is not None:
+        named("an idempotency key", key, limits.KEY_CHARACTERS)
+    replay_name = scoped(current_scope.get(), named("an effect's name", name))
+    asked = attempt.numbered("effect", replay_name, fingerprint, key or "")
     act = Act(
         name=asked.key,
-        key=named(
-            "an idempotency key", key or f"{attempt.task.id}/{asked.key}", limits.KEY_CHARACTERS
-        ),
+        key=key
+        or named("an idempotency key", f"{attempt.task.id}/{asked.key}", limits.KEY_CHARACTERS),
         shared=key is not None,
         tool=named("a tool's name", tool or _name_of(function)),
         function=function,

@@ -18,9 +18,9 @@ from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
 from ..core import limits
-from ..core.errors import AttemptEnded, NotSerializable, Unavailable
+from ..core.errors import AttemptEnded, NotSerializable, ReplayMismatch, Unavailable
 from ..core.model import IN_DOUBT, Answer, Turned, Written
-from ..core.replay import Memory
+from ..core.replay import Call, Kind, Memory
 from ..store.verbs import EffectQuery
 from .app import BadInput
 from .context import Context, PlainContext
@@ -72,6 +72,7 @@ class Attempt:
         self.signals_taken: set[str] = set()
         self.intents: dict[str, Doubt] = {}
         self.review: Review | None = None
+        self.has_restored = False  # whether the agent has looked at the state of its checkpoint
         self._pauses: set[asyncio.Future[None]] = set()
         self._stirrable: set[asyncio.Future[None]] = set()
         self._replay_told = self.epoch == 1
@@ -186,6 +187,30 @@ class Attempt:
             self.parked.add(task)
 
     # -- what agent code does ---------------------------------------------------------------------
+
+    def numbered(self, kind: Kind, name: str, arguments: str = "", key: str = "") -> Call:
+        """The next call of that name, and what the log has for it."""
+        if self.memory.state is not None and not self.has_restored:
+            # From its top on it would do again, under new names, what was done before.
+            why = "comes before the agent has looked at ctx.restored, where its checkpoint is"
+            raise self.mismatch(name, why)
+        return self.memory.call(kind, name, arguments, key)
+
+    def mismatch(self, key: str, why: str) -> BaseException:
+        """Hand the task to a person: what the agent asks is not what it asked before."""
+        return self.hand_to_a_person(Review("replay_mismatch", ReplayMismatch(key, why)))
+
+    def hand_to_a_person(self, review: Review) -> BaseException:
+        """End the attempt with a review; the first reason counts, doubts of branches add up."""
+        before = self.review
+        if before is None:
+            self.review = review
+        elif before.why == review.why == "effect_unknown":
+            self.review = before.with_keys(review.keys)
+        self.holding.order(Stop(Cause.REVIEW, str(review.error)))
+        stop = self.holding.stop
+        assert stop is not None
+        return stop.as_error()
 
     def check(self, *, drain: bool = True) -> None:
         """Raise what stands against going on. `drain`: whether a hand-over counts."""

@@ -13,7 +13,7 @@ from .act import OnUnknown
 from .branches import gather
 from .current import current_context, current_key
 from .effects import effect
-from .steps import checkpoint, note, step, transaction
+from .steps import checkpoint, note, read_back, step, transaction
 from .waits import sleep, wait
 
 if TYPE_CHECKING:
@@ -129,9 +129,15 @@ class Context:
 
     @property
     def restored(self) -> Any:
-        """The state of the last checkpoint, None if there is none."""
+        """The state of the last checkpoint, None if there is none.
+
+        An agent that has made one must look here before its first act: all its code runs again.
+        """
+        self._attempt.has_restored = True
         state = self._attempt.memory.state
-        return None if state is None else self._attempt.spec.state.read(state, "the checkpoint")
+        if state is None:
+            return None
+        return read_back(self._attempt, "ctx.restored", self._attempt.spec.state, state)
 
     @property
     def task_id(self) -> str:

@@ -34,7 +34,8 @@ from .act import Act, Applied, numbered_act, takes_key, takes_more_than_key
 from .calling import call
 from .current import current_key
 from .outcome import Doubt, Late, Review
-from .stop import Cause, Stop
+from .steps import read_back
+from .stop import Cause
 from .waits import sleep_under
 from .workplace import answered
 from .writer import Draft, draft
@@ -67,7 +68,7 @@ class Gate:
         """By what the log has for it."""
         record = asked.record
         if not asked.fits:
-            raise await self._conflict()
+            raise self._conflict()
         if record is None:
             self.attempt.check()
             return await self._begin()
@@ -87,7 +88,7 @@ class Gate:
     def _recorded(self, record: Record) -> Any:
         if record.lost_result is not None:
             raise NotSerializable(self.act.what, record.lost_result)
-        return self.act.codec.read(record.result or b"null", self.act.what)
+        return read_back(self.attempt, self.act.name, self.act.codec, record.result)
 
     # -- beginning --------------------------------------------------------------------------------
 
@@ -153,7 +154,7 @@ class Gate:
                 return begun
             attempt.untell(told)
             if begun.state == "conflict":
-                raise await self._conflict()
+                raise self._conflict()
             if begun.state == "done":
                 return begun
             # Busy: its owner is alive. Ask again soon, then by a timer that holds no worker.
@@ -173,7 +174,7 @@ class Gate:
         body = {**self._names(), "fingerprint": self.act.fingerprint, "result": raw}
         await self.attempt.write(draft("effect.reused", body))
         self.attempt.check()
-        return self.act.codec.read(raw, self.act.what)
+        return read_back(self.attempt, self.act.name, self.act.codec, raw)
 
     # -- acting -----------------------------------------------------------------------------------
 
@@ -187,7 +188,7 @@ class Gate:
             value = await self._call()
         except act.not_done as error:
             return await self._not_done(error)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             return await self._in_doubt(error)
         return _Done(await self._applied(value))
 
@@ -232,7 +233,9 @@ class Gate:
         self.attempt.intents.pop(self.act.key, None)
         self.attempt.late.append(Late(self.act.key, _raw(text), drafted))
 
-    def _encoded(self, value: Any) -> tuple[str | None, Any, Exception | None]:
+    def _encoded(
+        self, value: Any
+    ) -> tuple[str | None, Any, NotSerializable | PayloadTooLarge | None]:
         try:
             text, decoded = self.act.codec.record(value, self.act.what)
         except (NotSerializable, PayloadTooLarge) as error:
@@ -240,11 +243,11 @@ class Gate:
         return text, decoded, None
 
     def _applied_body(
-        self, text: str | None, error: Exception | None, **more: Any
+        self, text: str | None, error: NotSerializable | PayloadTooLarge | None, **more: Any
     ) -> dict[str, Any]:
         body = {**self._names(), **more}
         if error is not None:
-            return {**body, "without_result": str(error)}
+            return {**body, "without_result": error.why}
         return {**body, "result": _raw(text)}
 
     async def _not_done(self, error: BaseException) -> _Done | None:
@@ -280,12 +283,12 @@ class Gate:
 
     # -- doubts -----------------------------------------------------------------------------------
 
-    async def _in_doubt(self, error: Exception) -> _Done | None:
+    async def _in_doubt(self, error: BaseException) -> _Done | None:
         """The tool raised: perhaps after the remote had committed."""
         attempt, act = self.attempt, self.act
         attempt.check(drain=False)
         if act.on_unknown == "ask":
-            raise await self._ask_a_person(error)
+            raise self._ask_a_person(error)
         if callable(act.on_unknown):
             found = await self._probed()
             if found is not None:
@@ -322,7 +325,7 @@ class Gate:
         if taken_over:
             self.attempt.intents[act.key] = Doubt(act.key, act.name, act.tool)
         if act.on_unknown == "ask":
-            raise await self._ask_a_person(None)
+            raise self._ask_a_person(None)
         if callable(act.on_unknown):
             await self._until_the_old_owner_is_gone(since_ms)
             found = await self._probed()
@@ -357,7 +360,7 @@ class Gate:
                 timeout_ms=act.timeout_ms,
             )
         except Exception as error:
-            raise await self._ask_a_person(error) from error
+            raise self._ask_a_person(error) from error
         if found is None or isinstance(found, Applied):
             return found
         return Applied(found)
@@ -376,28 +379,17 @@ class Gate:
         body = {**self._names(), "result": result, "adopted": True, "observed": True}
         await self._write_outcome(draft("effect.applied", body))
         self.attempt.check()
-        return self.act.codec.read(result, self.act.what)
+        return read_back(self.attempt, self.act.name, self.act.codec, result)
 
-    async def _ask_a_person(self, cause: Exception | None) -> BaseException:
+    def _ask_a_person(self, cause: BaseException | None) -> BaseException:
         error = EffectUnknown(self.act.key, self.act.tool)
         error.__cause__ = cause
-        return await self._review("effect_unknown", error)
+        review = Review("effect_unknown", error, (self.act.key,), self.act.tool)
+        return self.attempt.hand_to_a_person(review)
 
-    async def _conflict(self) -> BaseException:
-        return await self._review("effect_conflict", EffectConflict(self.act.key, self.act.tool))
-
-    async def _review(self, why: str, error: Exception) -> BaseException:
-        """Hand the task to a person, with all doubts that its branches have by now."""
-        attempt, before = self.attempt, self.attempt.review
-        if before is None:
-            doubts = (self.act.key,) if why == "effect_unknown" else ()
-            attempt.review = Review(why, error, doubts, self.act.tool)
-        elif before.why == why == "effect_unknown" and self.act.key not in before.keys:
-            attempt.review = Review(why, before.error, (*before.keys, self.act.key), before.tool)
-        attempt.holding.order(Stop(Cause.REVIEW, str(error)))
-        stop = attempt.holding.stop
-        assert stop is not None
-        return stop.as_error()
+    def _conflict(self) -> BaseException:
+        error = EffectConflict(self.act.key, self.act.tool)
+        return self.attempt.hand_to_a_person(Review("effect_conflict", error, (), self.act.tool))
 
 
 @dataclass(frozen=True)

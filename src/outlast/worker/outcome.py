@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 from typing import Any
 
@@ -73,6 +73,10 @@ class Review:
     error: BaseException
     keys: tuple[str, ...] = ()
     tool: str = ""
+
+    def with_keys(self, keys: tuple[str, ...]) -> Review:
+        """The same with more doubts."""
+        return replace(self, keys=tuple(dict.fromkeys([*self.keys, *keys])))
 
 
 def decided(outcome: Outcome, stop: Stop | None, *, told: bool = False) -> Outcome:

@@ -11,15 +11,13 @@ import msgspec
 from ..core import limits
 from ..core.codec import Codec, call_fingerprint, result_codec
 from ..core.durations import Duration, optional_ms
-from ..core.errors import NotAllowedNow, ReplayMismatch
+from ..core.errors import NotAllowedNow, NotSerializable
 from ..core.failures import failure, rebuilt, tag
 from ..core.replay import Call, Record, scoped
 from ..core.retry import Retry, TryAgain, next_move, retry_policy
 from ..core.text import named
 from .calling import call
 from .current import current_scope
-from .outcome import Review
-from .stop import Cause, Stop
 from .timers import Timers
 from .workplace import answered
 from .writer import Draft, draft
@@ -45,7 +43,7 @@ async def step(
     codec = result_codec(function)
     asked = numbered_step(attempt, name, arguments)
     if asked.record is not None and asked.record.answered:
-        return recorded(asked.record, codec, f"the result of {asked.key!r}")
+        return recorded(attempt, asked.record, codec)
     attempt.check()
     value, tries = await _tried(attempt, asked, function, args, arguments, policy, timeout_ms)
     text, decoded = codec.record(value, f"the result of the step {asked.key!r}")
@@ -65,7 +63,7 @@ async def transaction(
     arguments, codec = call_fingerprint(function, args), result_codec(function)
     asked = numbered_step(attempt, name, arguments)
     if asked.record is not None and asked.record.answered:
-        return recorded(asked.record, codec, f"the result of {asked.key!r}")
+        return recorded(attempt, asked.record, codec)
     attempt.check()
     told = await attempt.first_act()
     decoded: list[Any] = []
@@ -138,32 +136,40 @@ async def note(attempt: Attempt, text: str, data: Any) -> None:
 
 
 def numbered_step(attempt: Attempt, name: str, arguments: str) -> Call:
-    """The call with its key, and its record if that fits."""
-    asked = attempt.memory.call(
-        "step", scoped(current_scope.get(), named("a step", name)), arguments
-    )
-    if not asked.fits and not (asked.first and asked.record is not None):
-        raise mismatch(attempt, asked.key)
+    """The call with its key, and its record if that fits.
+
+    The first of its name is answered whatever its arguments: code may change between two lives.
+    """
+    scoped_name = scoped(current_scope.get(), named("a step's name", name))
+    asked = attempt.numbered("step", scoped_name, arguments)
+    record = asked.record
+    if record is not None and record.kind != "step":
+        raise attempt.mismatch(asked.key, f"is on record as {_a(record.kind)}, not as a step")
+    if not asked.fits and not asked.first:
+        raise attempt.mismatch(asked.key, "is on record with other arguments")
     return asked
 
 
-def mismatch(attempt: Attempt, key: str) -> BaseException:
-    """Hand the task to a person: what the agent asks is not what it asked before."""
-    error = ReplayMismatch(key, "it was called with other arguments")
-    attempt.review = attempt.review or Review("replay_mismatch", error)
-    attempt.holding.order(Stop(Cause.REVIEW, str(error)))
-    stop = attempt.holding.stop
-    assert stop is not None
-    return stop.as_error()
-
-
-def recorded(record: Record, codec: Codec, what: str) -> Any:
+def recorded(attempt: Attempt, record: Record, codec: Codec) -> Any:
     """What the log answers: the recorded result, or the recorded error raised again."""
     if record.state == "failed":
         error = rebuilt(record.error or {})
         tag(error, record.key)
         raise error
-    return codec.read(record.result if record.result is not None else b"null", what)
+    return read_back(attempt, record.key, codec, record.result)
+
+
+def read_back(attempt: Attempt, key: str, codec: Codec, result: msgspec.Raw | None) -> Any:
+    """A recorded result; one that the code can no longer read is for a person."""
+    try:
+        return codec.read(result if result is not None else b"null")
+    except NotSerializable as error:
+        why = f"is on record with a result that cannot be read {error.why}"
+        raise attempt.mismatch(key, why) from error
+
+
+def _a(kind: str) -> str:
+    return f"an {kind}" if kind == "effect" else f"a {kind}"
 
 
 def step_done(key: str, arguments: str, text: str, tries: int) -> Draft:

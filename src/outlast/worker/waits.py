@@ -17,7 +17,6 @@ from ..core.model import Signal, Turned
 from ..core.replay import Call, Record, scoped
 from ..core.text import named
 from .current import current_scope
-from .steps import mismatch
 from .stop import Cause, Stop
 from .workplace import answered
 from .writer import draft
@@ -51,9 +50,9 @@ async def sleep_under(attempt: Attempt, name: str, ms: int) -> None:
 
 
 def _numbered(attempt: Attempt, name: str) -> Call:
-    asked = attempt.memory.call("wait", name)
+    asked = attempt.numbered("wait", name)
     if asked.record is not None and asked.record.kind != "wait":
-        raise mismatch(attempt, asked.key)
+        raise attempt.mismatch(asked.key, f"is on record as a {asked.record.kind}, not as a wait")
     return asked
 
 
