@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from outlast.client import connect
+from outlast.core.clock import Env
+from outlast.core.errors import Unavailable
 from outlast.store.open import open_store
 from tests.cli.conftest import Cli
 from tests.store.world import start
@@ -113,3 +115,17 @@ def test_a_client_goes_on_when_the_server_is_back(
         server.start()
         after = client.submit("agent")
         assert {task.id for task in client.find()} == {before.id, after.id}
+
+
+def test_a_file_that_is_taken_away_under_an_open_store_is_noticed(tmp_path: Path) -> None:
+    """SQLite itself would go on writing to it, where nobody else can see it any more."""
+    path = tmp_path / "outlast.db"
+    store = open_store(f"sqlite:{path}", env=Env(), create=True)
+    path.rename(tmp_path / "elsewhere.db")
+    with pytest.raises(Unavailable, match="taken away, or another put in its place"):
+        store.now_ms()
+    with pytest.raises(Unavailable, match="there is no such file"):
+        store.now_ms()
+    (tmp_path / "elsewhere.db").rename(path)
+    assert store.now_ms() > 0
+    store.close()

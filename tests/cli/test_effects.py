@@ -7,7 +7,7 @@ import pytest
 from outlast.store.verbs import Store
 from tests.cli.conftest import Cli
 from tests.store.databases import SqliteStores
-from tests.store.world import Owner, body, effect, start
+from tests.store.world import TTL, Owner, body, effect, start
 
 
 @pytest.fixture
@@ -32,6 +32,21 @@ def test_unknown_effects_are_listed_with_what_to_do(
     everything = cli("effects", "--json").json["items"]
     assert {e["state"] for e in everything} == {"unknown", "applied"}
     assert cli("effects", "--task", done.task_id, "-o", "name").out.strip() == done.key("mail")
+
+
+def test_a_doubt_of_a_dead_owner_is_listed_though_no_worker_lives_to_say_so(
+    cli: Cli, store: Store, stores: SqliteStores
+) -> None:
+    owner = start(store)
+    owner.intend("mail")
+    assert "No effect is unknown" in cli("effects", "--unknown").err
+    stores.move(TTL + 1)
+    assert cli("effects", "--unknown", "-o", "name").out.strip() == owner.key("mail")
+    early = cli("settle", owner.key("mail"), "--applied", "receipt")
+    assert early.code == 4
+    assert "outlast revoke" in early.err
+    assert cli("revoke", owner.task_id, "--reason", "its machine is gone", "--yes").code == 0
+    assert cli("settle", owner.key("mail"), "--applied", "receipt").code == 0
 
 
 def test_no_effects_is_an_empty_list(cli: Cli) -> None:

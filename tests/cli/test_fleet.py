@@ -7,7 +7,7 @@ import pytest
 from outlast.store.verbs import Store
 from tests.cli.conftest import Cli
 from tests.store.databases import SqliteStores
-from tests.store.world import TTL, enlisted, grants, start, submit
+from tests.store.world import TTL, enlisted, grants, start, submit, worker
 
 
 def test_a_paused_queue_gives_nothing_out_until_it_is_resumed(cli: Cli, store: Store) -> None:
@@ -122,16 +122,22 @@ def test_an_effect_in_flight_for_longer_than_the_grace_blocks(
     assert cli("deploy-gate").code == 0
 
 
-def test_a_longer_grace_lets_the_same_effect_end(
-    cli: Cli, store: Store, stores: SqliteStores, monkeypatch: pytest.MonkeyPatch
+def test_the_grace_is_that_of_the_worker_which_has_the_task(
+    cli: Cli, store: Store, stores: SqliteStores
 ) -> None:
+    store.enlist(worker("old", grace_ms=120_000))
     owner = start(store)
     owner.intend("pay")
     for _ in range(4):
         stores.move(8_000)
         owner.renew()
-    monkeypatch.setenv("OUTLAST_GRACE", "2m")
-    assert cli("deploy-gate").code == 0
+    ran = cli("deploy-gate")
+    assert ran.code == 0
+    assert "within the grace of 2m" in ran.out
+
+    store.enlist(worker("quick", grace_ms=1_000))
+    start(store, "quick")
+    assert "within the grace of 1.0s to 2m" in cli("deploy-gate").out
 
 
 def test_a_silent_owner_blocks_for_a_time_that_is_known(

@@ -72,6 +72,22 @@ def test_a_worker_ends_with_what_its_agents_have_asked_for_at_exit(
     assert "said at exit" in worker.output
 
 
+def test_a_worker_ends_though_its_agents_have_left_a_thread_behind(
+    db: str, tmp_path: Path, processes: Processes
+) -> None:
+    (tmp_path / "mine.py").write_text(
+        "import threading, outlast\n"
+        "app = outlast.App()\n"
+        "@app.agent\n"
+        "def agent(ctx, n):\n"
+        "    threading.Thread(target=threading.Event().wait).start()\n"
+    )
+    worker = processes.outlast("worker", "mine:app", folder=tmp_path)
+    worker.wait_for_line("attempt.ended")
+    worker.send(signal.SIGTERM)
+    assert worker.wait() == 0
+
+
 def test_a_user_who_may_not_write_gets_a_line(db: str, keeper: Keeper) -> None:
     """A folder that is read-only; root may write everywhere, so it becomes somebody else first."""
     folder = keeper.new_folder("closed")

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable
 
 from outlast.core.errors import UnknownEffect, UnknownTask
-from outlast.core.model import IN_DOUBT, Answer, Grant, Offer, Signal, Turned, Written
+from outlast.core.model import Answer, Grant, Offer, Signal, Turned, Written
 from outlast.store.verbs import AgentLimits, EffectQuery, Query, Store
 from tests.faults.racers import ENV, Notes, Plan, Racer, Signed, main
 from tests.store.world import OPERATOR, Begun, reap
@@ -244,7 +244,7 @@ class Taker(Racer):
         self.notes.count("takeovers")
 
     def _settle(self) -> None:
-        doubts = self.store.find_effects(EffectQuery(states=sorted(IN_DOUBT), limit=20))
+        doubts = self.store.find_effects(EffectQuery(in_doubt=True, limit=20))
         if doubts:
             effect = self.chance.choice(doubts)
             applied = self.chance.random() < 0.5

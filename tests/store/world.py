@@ -129,6 +129,7 @@ def worker(name: str = "old", **changes: Any) -> Worker:
         agents='["agent"]',
         slots=10,
         ttl_ms=TTL,
+        grace_ms=25_000,
         state="active",
         started_ms=0,
         beat_ms=0,

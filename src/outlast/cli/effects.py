@@ -36,8 +36,10 @@ def effects(
 
     def look(store: Store) -> tuple[list[Effect], int]:
         task = store.get(task_id).id if task_id else None
-        states = ("unknown",) if unknown else ()
-        found = store.find_effects(EffectQuery(task_id=task, key=key, states=states, limit=limit))
+        query = EffectQuery(task_id=task, key=key, in_doubt=unknown and key is None, limit=limit)
+        found = store.find_effects(query)
+        if unknown:
+            found = [e for e in found if e.state in IN_DOUBT and task in (None, e.task_id)]
         return found, store.now_ms()
 
     found, now_ms = session.ask(look)

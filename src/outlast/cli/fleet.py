@@ -216,10 +216,9 @@ def deploy_gate(session: Session, build: str | None, wait: str | None) -> int:
     Tasks that can be handed over do not block, however many there are.
     """
     wait_ms = 0 if wait is None else duration_ms(wait, "--wait")
-    grace_ms = session.settings.duration_ms("grace")
     with patience(session, wait_ms) as pause:
         while True:
-            answer, now_ms = session.ask(lambda store: judge(store, build, grace_ms))
+            answer, now_ms = session.ask(lambda store: judge(store, build))
             if answer.safe:
                 break
             try:
@@ -230,7 +229,7 @@ def deploy_gate(session: Session, build: str | None, wait: str | None) -> int:
     return 0 if answer.safe else NOT_SAFE
 
 
-def judge(store: Store, build: str | None, grace_ms: int) -> tuple[gate.Gate, int]:
+def judge(store: Store, build: str | None) -> tuple[gate.Gate, int]:
     """The gate's answer and the moment it is of."""
     now_ms = store.now_ms()
     rows = [
@@ -238,8 +237,8 @@ def judge(store: Store, build: str | None, grace_ms: int) -> tuple[gate.Gate, in
         for held in running(store)
         if build is None or (held.worker is not None and held.worker.build == build)
     ]
-    fates = [gate.fate(held, _in_flight(store, held), grace_ms) for held in rows]
-    return gate.gate(fates, grace_ms, build), now_ms
+    fates = [gate.fate(held, _in_flight(store, held)) for held in rows]
+    return gate.gate(fates, build), now_ms
 
 
 def running(store: Store) -> list[Held]:

@@ -56,7 +56,12 @@ def is_stale(held: Held) -> bool:
     return held.now_ms - lease.beat_ms > 2 * lease.ttl_ms // limits.BEATS_PER_TTL
 
 
-def fate(held: Held, in_flight: Sequence[Effect], grace_ms: int) -> Fate:
+def grace_ms(held: Held) -> int:
+    """How long the owner has for a hand-over, by its own word."""
+    return held.worker.grace_ms if held.worker is not None else limits.GRACE_MS
+
+
+def fate(held: Held, in_flight: Sequence[Effect]) -> Fate:
     """What a deploy now would do to one task; `in_flight`: its effects that are under way."""
     if held.lease is None:
         return Fate(held, False, "nothing" if held.task.ended else "nothing, has no owner")
@@ -70,7 +75,7 @@ def fate(held: Held, in_flight: Sequence[Effect], grace_ms: int) -> Fate:
         oldest = min(in_flight, key=lambda effect: effect.intended_ms)
         for_ms = held.now_ms - oldest.intended_ms
         tool = printable(oldest.tool, 40)
-        if for_ms > grace_ms:
+        if for_ms > grace_ms(held):
             return Fate(held, True, f"blocks: {tool} in flight for {age(for_ms)}")
         return Fate(held, False, f"hands over after {tool}")
     return Fate(held, False, "hands over at next step")
@@ -94,7 +99,7 @@ def flights(effects: Sequence[Effect]) -> Mapping[str, list[Effect]]:
     return found
 
 
-def gate(fates: Sequence[Fate], grace_ms: int, build: str | None = None) -> Gate:
+def gate(fates: Sequence[Fate], build: str | None = None) -> Gate:
     """The sentence for all running tasks (of a build): who blocks, why, how long at most."""
     blockers = sorted((f for f in fates if f.blocks), key=_longest_first)
     where = f" by build {build}" if build else ""
@@ -102,9 +107,11 @@ def gate(fates: Sequence[Fate], grace_ms: int, build: str | None = None) -> Gate
         return Gate(True, f"Safe to deploy: no task is being run{where}.", 0, ())
     if not blockers:
         tasks = "1 task is" if len(fates) == 1 else f"{len(fates)} tasks are"
+        graces = [age(ms) for ms in sorted({grace_ms(fate.held) for fate in fates})]
+        spread = graces[0] if len(graces) == 1 else f"{graces[0]} to {graces[-1]}"
         said = (
             f"Safe to deploy: {tasks} being run{where}, and can be handed over within the grace "
-            f"of {age(grace_ms)}."
+            f"of {spread}."
         )
         return Gate(True, said, len(fates), ())
     return Gate(False, _blocked(blockers), len(fates), blockers)

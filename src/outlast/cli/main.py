@@ -7,11 +7,13 @@ import gc
 import importlib
 import os
 import sys
+import threading
 from typing import Any
 
 import click
 
 from .. import __version__
+from ..core import limits
 from ..core.clock import Env
 from ..core.errors import OutlastError
 
@@ -85,11 +87,15 @@ def run() -> int:
     """The `outlast` script: `main`, and a quick end where no code but ours has run.
 
     Taking the modules apart again would be a sixth of `outlast ps`. A worker, which has run code of
-    others, ends as Python does, with what they have asked for at exit.
+    others, ends as Python does, with what they have asked for at exit, in bounded time.
     """
     gc.set_threshold(10_000)  # what is made while starting stays: looking for garbage there is vain
     code = main()
     if RUNS_CODE_OF_OTHERS in sys.modules:
+        # Not for ever, though: a thread that code of others has left behind may never end.
+        leaving = threading.Timer(limits.LAST_WORDS_MS / 1_000, os._exit, [code])
+        leaving.daemon = True
+        leaving.start()
         return code
     with contextlib.suppress(BrokenPipeError):
         sys.stdout.flush()

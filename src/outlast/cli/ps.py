@@ -127,7 +127,7 @@ def shapes(session: Session, seen: Seen) -> Iterator[Shape]:
     by_task: dict[str, list[Effect]] = {}
     for effect in seen.effects:
         by_task.setdefault(effect.task_id, []).append(effect)
-    for held, fate in zip(seen.rows, fates(session, seen), strict=True):
+    for held, fate in zip(seen.rows, fates(seen), strict=True):
         shape = task_shape(held, by_task.get(held.task.id, []), gate.marks_of(held))
         shape["if_deployed"] = {
             "blocks": fate.blocks,
@@ -137,10 +137,9 @@ def shapes(session: Session, seen: Seen) -> Iterator[Shape]:
         yield shape
 
 
-def fates(session: Session, seen: Seen) -> list[gate.Fate]:
-    grace_ms = session.settings.duration_ms("grace")
+def fates(seen: Seen) -> list[gate.Fate]:
     in_flight = gate.flights(seen.effects)
-    return [gate.fate(held, in_flight.get(held.task.id, []), grace_ms) for held in seen.rows]
+    return [gate.fate(held, in_flight.get(held.task.id, [])) for held in seen.rows]
 
 
 HEADER = (
@@ -163,7 +162,7 @@ def table(session: Session, seen: Seen) -> list[list[str]]:
     output = session.output
     short = short_ids([held.task.id for held in seen.rows], output.terminal and not output.wide)
     rows = [[*HEADER, *(WIDER if output.wide else ())]]
-    for held, fate in zip(seen.rows, fates(session, seen), strict=True):
+    for held, fate in zip(seen.rows, fates(seen), strict=True):
         row = [
             short[held.task.id],
             printable(held.task.agent, 32),

@@ -45,8 +45,7 @@ def show(session: Session, task: str) -> int:
     """
     known = session.ask(lambda store: _look(store, task))
     steps, epochs = history(read(session, known.held.task.id))
-    grace_ms = session.settings.duration_ms("grace")
-    fate = gate.fate(known.held, [e for e in known.effects if e.state == "intended"], grace_ms)
+    fate = gate.fate(known.held, [e for e in known.effects if e.state == "intended"])
     now_ms = known.held.now_ms
     shape = task_shape(known.held, known.effects, gate.marks_of(known.held)) | {
         "why": why(known.held, known.end),

@@ -12,6 +12,7 @@ import msgspec
 
 from . import limits
 from .chain import digest
+from .lifecycle import LETS_GO
 from .model import Entry, Event, Offer
 
 Json = Any
@@ -121,7 +122,6 @@ KINDS: dict[str, type[Body]] = {
     "task.failed": TaskFailed,
     "task.cancelled": Body,
 }
-LETS_GO = frozenset({"lease.released", "task.succeeded", "task.failed", "task.cancelled"})
 # A `wait.started` may be either: held while something else of the attempt runs, or not.
 EITHER = frozenset({"wait.started"})
 _DECODERS = {kind: msgspec.json.Decoder(body) for kind, body in KINDS.items()}

@@ -4,23 +4,32 @@ from __future__ import annotations
 
 import math
 import re
+from typing import TYPE_CHECKING, Any
 
 from . import limits
 from .errors import BadSetting
 
-_UNIT_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
-_PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
+_UNIT_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
+_PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d|w)")
 _NUMBER = re.compile(r"\d+(?:\.\d+)?")
 
-Duration = str | int | float
+if TYPE_CHECKING:
+    from datetime import timedelta
+
+    Duration = str | int | float | timedelta
+else:  # who only starts a command need not load it
+    Duration = str | int | float
 
 
 def duration_ms(value: Duration, what: str = "duration") -> int:
-    """Milliseconds of `"500ms" "30s" "5m" "2h" "3d" "1h30m"`, or of a number of seconds.
+    """Milliseconds of `"500ms" "30s" "5m" "2h" "3d" "1h30m"`, seconds, or a timedelta.
 
     Raises BadSetting, naming `what`: not a duration, below zero, or over ten years.
     """
-    ms = _text_ms(value.strip()) if isinstance(value, str) else _number_ms(value)
+    if isinstance(value, str):
+        ms = _text_ms(value.strip())
+    else:
+        ms = _number_ms(getattr(value, "total_seconds", lambda: value)())
     if ms is None or not 0 <= ms <= limits.DURATION_MAX_MS:
         raise BadSetting(
             f"{what}: {shown(value)} is no duration from 0 to ten years; nothing was done. "
@@ -70,7 +79,7 @@ def _text_ms(text: str) -> float | None:
     return sum(float(number) * _UNIT_MS[unit] for number, unit in parts)
 
 
-def _number_ms(seconds: int | float) -> float | None:
+def _number_ms(seconds: Any) -> float | None:
     # 10**400 has no float, and True is no number of seconds.
     if isinstance(seconds, bool) or not isinstance(seconds, int | float):
         return None

@@ -210,6 +210,7 @@ class Worker(msgspec.Struct, frozen=True):
     agents: str
     slots: int
     ttl_ms: int
+    grace_ms: int
     state: WorkerState
     started_ms: int
     beat_ms: int

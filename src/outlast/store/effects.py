@@ -249,7 +249,7 @@ class EffectVerbs(Verbs):
     def find_effects(self, query: EffectQuery) -> list[Effect]:
         if query.key is not None:
             return [effect_of(row) for row in self.database.once("get_effect", key=query.key)]
-        if set(query.states) == IN_DOUBT and query.task_id is None:
+        if query.in_doubt:
             rows = self.database.once("effects_in_doubt", limit=query.limit)
         elif query.task_id is not None and not query.states:
             rows = self.database.once("effects_of_task", task_id=query.task_id)

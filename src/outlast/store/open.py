@@ -81,6 +81,8 @@ def sqlite_path(url: str) -> Path:
 
 def _make_file(path: Path) -> None:
     """An empty file, readable by its owner alone, in a folder that may have to be made."""
+    if path.exists():
+        return
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.touch(mode=0o600, exist_ok=True)

@@ -45,6 +45,7 @@ class SqliteDatabase:
         self._statements = statements
         self._env = env
         self._open: sqlite3.Connection | None = None
+        self._inode: tuple[int, int] | None = None
         self._version: int | None = None  # of what this connection saw last, as `hinted` asks
 
     @property
@@ -131,8 +132,15 @@ class SqliteDatabase:
     # -- how it connects and waits ------------------------------------------------------------
 
     def _connect(self) -> sqlite3.Connection:
+        if self._open is not None and _inode(self.path) != self._inode:
+            # SQLite would go on for ever with a file that nobody else can see any more.
+            self.close()
+            raise Unavailable(
+                f"the SQLite file {self.path}", "it was taken away, or another put in its place"
+            )
         if self._open is None:
             with self._translated():
+                self._inode = _inode(self.path)
                 self._open = self._fresh()
         return self._open
 
@@ -189,9 +197,18 @@ class SqliteDatabase:
                 raise BadSetting(f"{self.path} is no SQLite file; nothing was written") from error
             if "no such table" in str(error) or "no such column" in str(error):
                 raise WrongTables(str(error)) from error
-            raise Unavailable(f"the SQLite file {self.path}", str(error)) from error
+            raise Unavailable(f"the SQLite file {self.path}", _in_words(error)) from error
         except (UnicodeEncodeError, OverflowError) as error:
             raise Unstorable(str(error)) from error
+
+
+def _inode(path: Path) -> tuple[int, int] | None:
+    """Which file this is; None if there is none."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def refuse_network_file_system(path: Path) -> None:
@@ -234,6 +251,17 @@ def lock_holders(path: Path) -> list[int]:
             if int(place.rsplit(":", 1)[1]) in inodes and pid > 0:
                 found.add(pid)
     return sorted(found)
+
+
+def _in_words(error: sqlite3.Error) -> str:
+    if "malformed" in str(error):
+        return (
+            f"{error}: the file is damaged. Stop its workers, keep a copy, and restore a backup "
+            "(sqlite3's .recover saves what can be read)"
+        )
+    if "readonly" in str(error):
+        return f"{error}: its folder or file system may only be read here"
+    return str(error)
 
 
 def _dict_row(cursor: sqlite3.Cursor, row: tuple[Any, ...]) -> Row:

@@ -236,6 +236,10 @@ def allow(verb: str, task: Task, session: Session) -> None:
     rows = session.run("get_lease", task_id=task.id)
     owner = f", owned by {owner_of(session, lease_of(rows[0]))}" if rows else ""
     can = ", ".join(sorted(ALLOWED[verb]))
+    if verb == "settle" and rows:
+        can += (
+            "; its owner is to say how it ended, and `outlast revoke` ends the lease of a dead one"
+        )
     raise NotAllowedNow(
         f"task {task.id} is {task.state} ({task.reason}){owner}: {verb} needs one of {can}; "
         "nothing was written"
@@ -309,7 +313,8 @@ def _check_input(text: str) -> None:
         UnicodeEncodeError,
         RecursionError,
     ) as error:
-        raise UsageError(f"the input is not JSON ({error}); nothing was written") from error
+        half = ", or it holds half a surrogate pair" if "\\ud" in text.lower() else ""
+        raise UsageError(f"the input is not JSON ({error}{half}); nothing was written") from error
     if not isinstance(value, dict):
         raise UsageError(
             f"the input is {type(value).__name__}, not an object with the agent's arguments by "

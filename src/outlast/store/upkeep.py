@@ -28,7 +28,7 @@ class WorkerVerbs(Verbs):
         for what, text in (("host", worker.host), ("build", worker.build), ("id", worker.id)):
             checked(f"the worker's {what}", text)
         fields = asdict(worker)
-        wanted = ("id", "host", "pid", "build", "queues", "agents", "slots", "ttl_ms")
+        wanted = ("id", "host", "pid", "build", "queues", "agents", "slots", "ttl_ms", "grace_ms")
         with self.database.transaction() as session:
             session.run("enlist_worker", **{name: fields[name] for name in wanted})
             row = session.run("get_worker", worker=worker.id)[0]

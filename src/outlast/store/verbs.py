@@ -211,11 +211,15 @@ class Held(msgspec.Struct, frozen=True):
 
 
 class EffectQuery(msgspec.Struct, frozen=True, kw_only=True):
-    """Which effects to list, newest first. `in_doubt`: intended without an owner, or unknown."""
+    """Which effects to list, newest first. `in_doubt`: unknown, or begun by an owner that is gone.
+
+    One of `task_id` with `states`, `key` and `in_doubt`.
+    """
 
     task_id: str | None = None
     key: str | None = None
     states: Sequence[str] = ()
+    in_doubt: bool = False
     limit: int = 100
 
 

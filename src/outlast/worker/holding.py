@@ -56,10 +56,6 @@ class Holding:
     def is_suspect(self) -> bool:
         return self.grant.task.resumes >= limits.SUSPECT_RESUMES
 
-    @property
-    def is_lost(self) -> bool:
-        return self.stop is not None and self.stop.cause >= Cause.TRUST
-
     def trusted(self) -> bool:
         """Whether the lease is surely ours at this moment."""
         with self._lock:

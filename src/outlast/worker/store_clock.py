@@ -22,8 +22,3 @@ class StoreClock:
     def now_ms(self) -> int:
         said_ms, heard_ms = self._told
         return said_ms + self._clock.monotonic_ms() - heard_ms
-
-    def monotonic_at(self, store_ms: int) -> int:
-        """When our monotonic clock will show what the database calls `store_ms`."""
-        said_ms, heard_ms = self._told
-        return heard_ms + store_ms - said_ms

@@ -113,6 +113,7 @@ class Worker:
             agents=msgspec.json.encode(sorted(app.agents)).decode(),
             slots=slots,
             ttl_ms=ttl_ms,
+            grace_ms=grace_ms,
             state="active",
             started_ms=0,
             beat_ms=0,

@@ -66,12 +66,14 @@ select {effect}
  order by intent_seq desc
 
 -- name: effects_in_doubt
--- Intended and no owner at it, or unknown.
+-- Intended and no living owner at it, or unknown.
 select {effect}
   from outlast.effects effect
  where (state = 'intended' or state = 'unknown')
    and (state = 'unknown'
-        or not exists (select 1 from outlast.leases lease where lease.task_id = effect.task_id))
+        or not exists (select 1 from outlast.leases lease
+                        where lease.task_id = effect.task_id
+                          and lease.expires_ms >= (select outlast.now_ms())))
  order by intended_ms desc
  limit :limit
 

@@ -2,9 +2,9 @@
 
 -- name: enlist_worker
 insert into outlast.workers (
-       id, host, pid, build, queues, agents, slots, ttl_ms, state, started_ms, beat_ms,
+       id, host, pid, build, queues, agents, slots, ttl_ms, grace_ms, state, started_ms, beat_ms,
        loop_blocked_ms, drain_by)
-values (:id, :host, :pid, :build, :queues, :agents, :slots, :ttl_ms, 'active',
+values (:id, :host, :pid, :build, :queues, :agents, :slots, :ttl_ms, :grace_ms, 'active',
        (select outlast.now_ms()), (select outlast.now_ms()), 0, null)
     on conflict (id) do update
    set state = 'active', beat_ms = excluded.beat_ms

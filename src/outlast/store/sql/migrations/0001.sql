@@ -134,6 +134,7 @@ create table outlast.workers (
     agents text not null,
     slots bigint not null,
     ttl_ms bigint not null,
+    grace_ms bigint not null,
     state text not null,
     started_ms bigint not null,
     beat_ms bigint not null,
