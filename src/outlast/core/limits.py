@@ -12,6 +12,8 @@ MARGINS_PER_TTL = 6
 POLL_MS = 1_000
 # Between polls, how often a look-out asks its connection whether anybody has sent a hint.
 HINT_MS = 25
+# On SQLite every commit is a hint: while they bring nothing, they are followed ever more seldom.
+HINT_MAX_MS = 250
 WORKER_KEPT_MS = 24 * 3_600_000
 GRACE_MS = 25_000
 KILL_AFTER_MS = 5_000

@@ -56,6 +56,8 @@ class Lookout:
         self._reached_since_ms: int | None = None
         self._vigil = Vigil()
         self._seen: Look | None = None
+        self._was_hinted = False
+        self._hint_ms = limits.HINT_MS
         self._timeline: str | None = None
         self._may_claim_from_ms = 0
         self._swept_ms = env.clock.monotonic_ms()
@@ -83,18 +85,28 @@ class Lookout:
         self._reached_since_ms = reached_since_ms or self._answered_ms
         self._mind_failover(seen)
         self._seen = seen
+        self._weigh_hint(in_vain=not (seen.ready or seen.lapsed))
         more = self._claim(self._store, seen)
         more |= self._reap(self._store, seen)
         return 0 if more else self._wait_ms(seen)
+
+    def _weigh_hint(self, *, in_vain: bool) -> None:
+        """After hints that brought nothing wait longer for the next; a poll forgets that."""
+        longer_ms = min(2 * self._hint_ms, limits.HINT_MAX_MS)
+        self._hint_ms = longer_ms if self._was_hinted and in_vain else limits.HINT_MS
+        self._was_hinted = False
 
     def hinted(self) -> bool:
         """Whether to look before the next poll; never while there is no room for more tasks."""
         if self._store is None or self._seen is None or self._room(self._seen) <= 0:
             return False
+        if self.silent_ms < self._hint_ms:
+            return False
         try:
-            return self._store.hinted()
+            self._was_hinted = self._store.hinted()
         except Unavailable:
             return False  # the next look says so
+        return self._was_hinted
 
     def close(self) -> None:
         if self._store is not None:
