@@ -8,7 +8,7 @@ READY := .venv/.ready
 TEST_S := 580
 FAULTS_S := 1500
 
-.PHONY: help venv demo test test-postgres15 faults bench bench-quick check format docs clean
+.PHONY: help venv demo test test-postgres15 faults bench bench-quick compare check format docs clean
 
 help:
 	@echo 'make demo         kill a worker on purpose, and see that nothing is lost or done twice'
@@ -17,6 +17,7 @@ help:
 	@echo 'make faults       real harm to real processes and servers (bounded to $(FAULTS_S) s)'
 	@echo 'make check        ruff, mypy and the import contracts'
 	@echo 'make bench        all benchmarks;  make bench-quick: the same in a minute or two'
+	@echo 'make compare      the drain test on peers, side by side (about an hour, by hand)'
 	@echo 'make format       let ruff put the code in order'
 	@echo 'make docs         build the documentation into site/'
 	@echo 'make clean        remove .venv and caches'
@@ -41,6 +42,10 @@ test-postgres15: venv
 # Two at a time, a file on one worker: they wait more than they work, and each has its own servers.
 faults: venv
 	@$(BIN)/pytest -q -n 2 --dist loadfile -m faults --timeout=300 --session-timeout=$(FAULTS_S)
+
+# Outlast and its peers, each installed into an environment of its own; by hand, alone on the machine.
+compare: venv
+	@$(BIN)/draintest compare --evidence comparison
 
 bench: venv
 	@$(BIN)/python -m bench

@@ -16,10 +16,12 @@ from typing import Any, NoReturn
 
 import click
 
+from . import compare as comparison
 from . import evidence, own_agent
 from .makers import OutlastMaker, maker
 from .makers import own_agent as find_agent
 from .once import play
+from .peers import maker as peers
 from .plan import KINDS, PROFILES, Wanted, make
 from .progress import progress
 from .run import Maker
@@ -143,6 +145,42 @@ def verify(folder: Path) -> None:
     if wrong:
         sys.exit(1)
     click.echo(f"{folder}: as it was written; the verdict follows from the history")
+
+
+@draintest.command("compare")
+@click.argument("systems", nargs=-1)
+@click.option("--seed", type=int, default=1, show_default=True)
+@click.option("--lanes", type=click.IntRange(1, 64), default=4, show_default=True)
+@click.option("--only", multiple=True, metavar="NAME", help="Scenarios that begin so.")
+@click.option("--evidence", "folder", metavar="FOLDER", help="Where to keep it; new or empty.")
+def compare_(
+    systems: tuple[str, ...], seed: int, lanes: int, only: tuple[str, ...], folder: str | None
+) -> None:
+    """Put Outlast (on PostgreSQL) and its peers through the same scenarios; write the table.
+
+    SYSTEMS: some of those there are adapters for; all, where none is named. Each peer is installed
+    into an environment of its own. Exit code 0, whatever came of it.
+    """
+    known = ["outlast", *peers.names()]
+    if unknown := set(systems) - set(known):
+        raise click.UsageError(f"unknown {sorted(unknown)}; there are {', '.join(known)}")
+    place = _folder(folder)
+    wanted = Wanted(faults=comparison.FAULTS, seed=seed, only=only)
+
+    def play_one(system: str) -> comparison.Compared:
+        made = maker(system, "embedded" if system == "outlast" else "", {})
+        command = ["draintest", "run", system, "--seed", str(seed)]
+        verdict = _run(made, make(wanted), place / system, lanes, wanted, command)
+        told = json.loads((place / system / "env.json").read_text())
+        configured = getattr(made, "peer", {}).get("configured", "as `outlast worker` is")
+        return comparison.Compared(system, told["target"], configured, verdict)
+
+    chosen = [name for name in known if name in systems] if systems else known
+    compared = comparison.compare(chosen, play_one, lambda said: click.echo(said, err=True))
+    again = ["draintest", "compare", *chosen, "--seed", str(seed), "--lanes", str(lanes)]
+    path = comparison.write(place, compared, seed, again)
+    click.echo(path.read_text())
+    click.echo(f"evidence: {place}", err=True)
 
 
 def main() -> None:

@@ -44,7 +44,14 @@ class CommandTarget:
     """A target that is asked by the commands of a file."""
 
     def __init__(
-        self, settings: Mapping[str, Any], here: Path, folder: Path, limits: Limits, lane: _Lane
+        self,
+        settings: Mapping[str, Any],
+        here: Path,
+        folder: Path,
+        limits: Limits,
+        lane: Lane,
+        *,
+        words: Mapping[str, str] | None = None,
     ) -> None:
         self.name = settings["target"]["name"]
         self.offers = frozenset(settings["target"].get("offers", ()))
@@ -55,6 +62,7 @@ class CommandTarget:
             "here": str(here),
             "folder": str(folder),
             **{each.name: str(getattr(limits, each.name)) for each in fields(limits)},
+            **(words or {}),
         }
 
     def version(self) -> Shape:
@@ -141,7 +149,7 @@ class CommandTarget:
         return {name: _filled(str(value), self._words) for name, value in told.items()}
 
 
-class _Lane:
+class Lane:
     """What the scenarios of one lane share: a process for their commands, if the file names one."""
 
     def __init__(self, warm: Warm | None) -> None:
@@ -154,19 +162,24 @@ class CommandMaker:
     def __init__(self, path: Path, limits: dict[str, int]) -> None:
         self._here = path.resolve().parent
         self._settings = tomllib.loads(path.read_text())
-        self._lanes: dict[int, _Lane] = {}
+        self._lanes: dict[int, Lane] = {}
         _refuse(self._settings)
         self.name = str(self._settings["target"]["name"])
         self.offers = frozenset(self._settings["target"].get("offers", ()))
         self.limits = Limits(**{**self._settings.get("limits", {}), **limits})
 
     def make(self, folder: Path, lane: int) -> Target:
+        known = {"python": sys.executable, "here": str(self._here)}
+        shared = self._lane(lane, known, self._here)
+        return CommandTarget(self._settings, self._here, folder, self.limits, shared)
+
+    def _lane(self, lane: int, known: Mapping[str, str], folder: Path) -> Lane:
+        """What all scenarios of this lane share; made once."""
         if lane not in self._lanes:
             words = self._settings["commands"].get("warm")
-            known = {"python": sys.executable, "here": str(self._here)}
-            warm = Warm([_filled(word, known) for word in words], self._here) if words else None
-            self._lanes[lane] = _Lane(warm)
-        return CommandTarget(self._settings, self._here, folder, self.limits, self._lanes[lane])
+            warm = Warm([_filled(word, known) for word in words], folder) if words else None
+            self._lanes[lane] = Lane(warm)
+        return self._lanes[lane]
 
     server = None
 

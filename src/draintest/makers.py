@@ -10,6 +10,7 @@ from typing import Any
 
 from .commands import Warm, run
 from .disks import SmallDisk, can_mount
+from .peers import maker as peers
 from .postgres import Schema
 from .run import Maker
 from .server import Server
@@ -74,9 +75,11 @@ def own_agent(app: str, name: str, text: str) -> Agent:
 
 
 def maker(name: str, db: str, limits: dict[str, int]) -> Maker:
-    """`outlast`, the path of a TOML file, or MODULE:FUNCTION that returns a Maker."""
+    """`outlast`, a peer, the path of a TOML file, or MODULE:FUNCTION that returns a Maker."""
     if name == "outlast":
         return OutlastMaker(db, Limits(**limits))
+    if name in peers.names():
+        return peers.PeerMaker(name, limits)
     if name.endswith(".toml"):
         from .command_target import CommandMaker
 

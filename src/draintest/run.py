@@ -162,6 +162,7 @@ class Run:
             harms=list(scenario.harms),
             limits=asdict(target.limits),
             offers=sorted(target.offers),
+            not_claimed=sorted(getattr(self.maker, "not_claimed", ())),
             **scenario.facts,
         )
         self.progress(scenario.name, "began", "")

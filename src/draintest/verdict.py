@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from .checks.case import Case, Finding, Say, cases
@@ -140,6 +140,10 @@ def _of_check(
     findings = [
         _softened(finding, doubts[case.name][0]) for case, say in heard for finding in say.findings
     ]
+    if entry.number in heard[0][0].not_claimed:
+        unclaimed = tuple(replace(finding, verdict=UNSUPPORTED) for finding in findings)
+        promise = f"{entry.promise} (not claimed)"
+        return CheckVerdict(entry.number, promise, UNSUPPORTED, len(heard), unclaimed)
     seen = sum(say.seen for case, say in heard if not doubts[case.name][0])
     kinds = {finding.verdict for finding in findings}
     verdict = next((kind for kind in (FAIL, INCONCLUSIVE) if kind in kinds), PASS)

@@ -103,6 +103,7 @@ class Case:
         self.began = view.first("scenario.began") or {}
         self.limits = Limits(**self.began.get("limits", {}))
         self.offers = frozenset(self.began.get("offers", ()))
+        self.not_claimed = frozenset(self.began.get("not_claimed", ()))
 
     # -- what was asked of the target -------------------------------------------------------------
 

@@ -46,7 +46,7 @@ def drain(case: Case, say: Say) -> None:
             for lease in mine:
                 _hands_over(case, say, fault, lease)
                 _claims_nothing(case, say, fault, lease)
-            if mine:
+            if mine or any(call.pid == fault["pid"] for call in case.calls(task)):
                 _spends_nothing(case, say, fault, task)
                 _repeats_nothing(case, say, fault, task)
 
