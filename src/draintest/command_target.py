@@ -109,7 +109,7 @@ class CommandTarget:
     def database(self) -> tuple[str, int]:
         raise CannotSay("a target in a file has no wire")
 
-    def through(self, port: int) -> None:
+    def through(self, port: int, host: str = "127.0.0.1") -> None:
         raise CannotSay("a target in a file has no wire")
 
     def files(self) -> list[Path]:

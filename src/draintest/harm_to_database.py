@@ -7,6 +7,7 @@ from random import Random
 
 from . import program
 from .faults import Missed, faketime_library
+from .network import WAYS, can_drop
 from .processes import Process
 from .scenarios import Play, Scenario
 from .stage import Stage
@@ -42,8 +43,12 @@ def scenarios() -> list[Scenario]:
         for way, by_s in STEPS_S.items()
         if (library := faketime_library())
     ]  # fmt: skip
+    drops = [
+        Scenario(f"network-{way}", _drops(way), (way,), WIRE, alone=True, quick=False)
+        for way in (WAYS if can_drop() else ())
+    ]
     full = Scenario("database-disk", disk_full, ("disk",), alone=True, disk=True, quick=False)
-    return [*lasting, *lost, *server, *clocks, full]
+    return [*lasting, *lost, *server, *clocks, *drops, full]
 
 
 def _loses(fault: str, act: str) -> Play:
@@ -120,6 +125,33 @@ def _server(fault: str) -> Play:
             raise Missed("the database was not restarted")
         stage.landed(name, None, proof, in_flight)
         stage.witness.let_go(stage.name, "charge")
+        stage.until_rest()
+
+    return play
+
+
+def _drops(way: str) -> Play:
+    """The kernel drops a worker's packets for longer than a lease: nothing is acknowledged."""
+
+    def play(stage: Stage) -> None:
+        stage.witness.hold(stage.name, "charge", "applied")
+        stage.submit(program.core())
+        stage.behind_network()
+        victim = stage.worker("victim")
+        stage.until_held("charge", "applied")
+        stage.before_network()
+        stage.worker("heir")
+        in_flight = stage.in_flight(victim)
+        stage.began(way, victim)
+        stage.network.drop(way)
+        pause(1.6 * stage.limits.ttl_ms / 1000)
+        stage.look_owners()
+        stage.witness.let_go(stage.name, "charge")
+        packets = stage.network.heal()
+        if not packets:
+            stage.missed(way, victim, "nothing was sent meanwhile")
+            raise Missed("no packet was dropped")
+        stage.landed(way, victim, {"packets": packets}, in_flight)
         stage.until_rest()
 
     return play

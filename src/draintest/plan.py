@@ -35,8 +35,8 @@ def make(wanted: Wanted) -> list[Scenario]:
     """The scenarios of a run, the long ones first, so that lanes end together."""
     if wanted.profile == "matrix":
         return matrix.scenarios()
-    planes = {"wire": "wire-", "database": "database-"}
-    second = tuple(begins for kind, begins in planes.items() if kind in wanted.faults)
+    planes = {"wire": ("wire-", "network-"), "database": ("database-",)}
+    second = tuple(b for kind, begins in planes.items() if kind in wanted.faults for b in begins)
     harmed = [s for s in harm_to_database.scenarios() if second and s.name.startswith(second)]
     found = [*_named(wanted.faults), *harmed, *_by_chance(wanted), *_enumerated(wanted.faults)]
     if wanted.only:

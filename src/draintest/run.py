@@ -13,6 +13,7 @@ from typing import Any, Protocol
 from . import faults
 from .history import History, Record, merged
 from .inspection import look, look_for_litter
+from .network import Namespace
 from .processes import Process
 from .scenarios import Scenario
 from .stage import Stage
@@ -196,6 +197,9 @@ class _Watched(Stage):
         record = super().tell(what, **fields)
         self._progress(self.name, what, str(fields.get("fault") or fields.get("act") or ""))
         return record
+
+    def make_network(self, port: int) -> Namespace:
+        return Namespace(self._workplace, port)
 
     def started(self, process: Process) -> None:
         self._workplace.answer_for_process(process.pid)

@@ -10,10 +10,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from . import faults
 from .commands import run
 from .history import History, Record
+from .network import HERE as HOST
+from .network import Namespace
 from .processes import Process, group
 from .program import Act
 from .target import FINAL, CannotSay, Shape, Target
@@ -43,6 +46,8 @@ class Stage:
         self.wire: Any = None
         self.server: Any = None
         self.disk: Any = None
+        self.network: Any = None
+        self._inside = False  # whether workers that are started now live in that network
 
     def tell(self, what: str, **fields: Any) -> Record:
         return self._history.add(what, scenario=self.name, **fields)
@@ -58,8 +63,10 @@ class Stage:
     ) -> Process:
         """Start a worker, and if `patient` wait until it is ready. `called`: its own name."""
         name = f"w{next(self._numbers)}"
-        launch = self.target.worker(called or name, self.witness.url)
-        launch = replace(launch, environment={**launch.environment, **(environment or {})})
+        launch = self.target.worker(called or name, self._world())
+        command = [*(self.network.words if self._inside else ()), *launch.command]
+        more = {**launch.environment, **(environment or {})}
+        launch = replace(launch, command=command, environment=more)
         process = Process(name, launch, self._folder / f"{name}.out")
         self._processes[name] = process
         self.started(process)
@@ -297,14 +304,15 @@ class Stage:
     # -- the end ----------------------------------------------------------------------------------
 
     def end_workers(self) -> None:
-        if self.wire is not None:
-            self.wire.close()
         for process in self._processes.values():
             code, what = process.code, "worker.had_ended"
             if code is None:
                 process.end()
                 what = "worker.ended_by_us"
             self.tell(what, worker=process.name, pid=process.pid, code=code)
+        for way in (self.wire, self.network):
+            if way is not None:
+                way.close()
 
     def workers(self) -> Iterator[Process]:
         yield from self._processes.values()
@@ -319,6 +327,25 @@ class Stage:
 
     def before_wire(self) -> None:
         self.target.through(0)
+
+    def make_network(self, port: int) -> Namespace:
+        """A network of its own that reaches the database at this port of ours."""
+        raise NotImplementedError
+
+    def behind_network(self) -> None:
+        """Workers that are started from now on live in a network of their own."""
+        _, port = self.target.database()
+        self.network, self._inside = self.make_network(port), True
+        self.network.relay(urlsplit(self.witness.url).port)
+        self.target.through(port, HOST)
+
+    def before_network(self) -> None:
+        self._inside = False
+        self.target.through(0)
+
+    def _world(self) -> str:
+        """Where a worker reaches the world."""
+        return self.witness.url.replace("127.0.0.1", HOST) if self._inside else self.witness.url
 
     def began(self, fault: str, process: Process | None) -> None:
         self.tell("fault.began", fault=fault, **_who(process))

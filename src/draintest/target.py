@@ -124,7 +124,7 @@ class Target(Protocol):
     def database(self) -> tuple[str, int]:
         """Where its database listens; asked only of a target that offers `wire`."""
 
-    def through(self, port: int) -> None:
+    def through(self, port: int, host: str = "127.0.0.1") -> None:
         """Have workers reach it by that port of this machine instead; 0: as before."""
 
     def files(self) -> list[Path]:

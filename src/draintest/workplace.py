@@ -45,6 +45,9 @@ class Workplace:
     def answer_for_mount(self, folder: Path) -> None:
         self._note({"mount": str(folder)})
 
+    def answer_for_namespace(self, name: str) -> None:
+        self._note({"namespace": name})
+
     def close(self) -> None:
         shutil.rmtree(self.folder, ignore_errors=True)
 
@@ -82,6 +85,11 @@ def _clear(thing: dict[str, object]) -> str:
 
         folder = Path(str(thing["mount"]))
         return f"disk {folder}" if unmount(folder) else ""
+    if "namespace" in thing:
+        from .network import remove
+
+        name = str(thing["namespace"])
+        return f"network {name}" if remove(name) else ""
     url, name = str(thing["url"]), str(thing["schema"])
     with contextlib.suppress(CannotSay):
         if query(url, MARKED, name, MARK):

@@ -78,10 +78,10 @@ class Outlast:
         parts = urlsplit(self.db)
         return parts.hostname or "127.0.0.1", parts.port or 5432
 
-    def through(self, port: int) -> None:
+    def through(self, port: int, host: str = "127.0.0.1") -> None:
         parts = urlsplit(self.db)
         who, at, _ = parts.netloc.rpartition("@")
-        self._through = urlunsplit(parts._replace(netloc=f"{who}{at}127.0.0.1:{port}")) * bool(port)
+        self._through = urlunsplit(parts._replace(netloc=f"{who}{at}{host}:{port}")) * bool(port)
 
     def worker(self, name: str, world: str) -> Launch:
         limits = self.limits
