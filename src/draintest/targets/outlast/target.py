@@ -95,7 +95,13 @@ class Outlast:
         }
         words = [_outlast(), "worker", self._agent.app if self._agent else "drain_workload:app"]
         folder = self._agent.folder if self._agent else self.folder
-        environment = {"DRAINTEST_WORLD": world, "RESUMES": str(limits.resumes)}
+        environment = {
+            "DRAINTEST_WORLD": world,
+            "RESUMES": str(limits.resumes),
+            # A hundred workers are started: each would compile what an installed package has.
+            "PYTHONDONTWRITEBYTECODE": "",
+            "PYTHONPYCACHEPREFIX": str(self.folder.parent / "compiled"),
+        }
         return Launch(
             [*words, *(word for pair in flags.items() for word in pair)], environment, folder
         )
