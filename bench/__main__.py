@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from . import replay, sleepers, startup, steps
+from . import handover, replay, sleepers, startup, steps
 from .stage import databases, prepare
 
 
@@ -24,7 +24,8 @@ def measure(quick: bool) -> dict[str, Any]:
             prepare(url)
         found["start-up"] = startup.run(urls, 5 if quick else startup.RUNS)
         for name, url in urls.items():
-            say(f"{name}: steps, replay, sleepers")
+            say(f"{name}: hand-over, steps, replay, sleepers")
+            found[f"{name}: hand-over"] = handover.run(url, 5 if quick else 20)
             lengths = replay.LENGTHS[:2] if quick else replay.LENGTHS
             found[f"{name}: one task"] = steps.run(url, tasks=1, steps=200 if quick else 1_000)
             found[f"{name}: 50 tasks"] = steps.run(url, tasks=50, steps=20 if quick else 100)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import resource
 import signal
@@ -29,6 +30,13 @@ async def chain(ctx: outlast.Context, steps: int) -> int:
 
 
 @app.agent
+async def pacer(ctx: outlast.Context) -> None:
+    """Small steps with a pause in each, until it is cancelled."""
+    for number in range(3_000):
+        await ctx.step("step", paced, number)
+
+
+@app.agent
 async def sleeper(ctx: outlast.Context) -> str:
     await ctx.sleep("1h")
     return "awake"
@@ -39,6 +47,11 @@ def same(number: int) -> int:
 
 
 async def same_async(number: int) -> int:
+    return number
+
+
+async def paced(number: int) -> int:
+    await asyncio.sleep(0.05)
     return number
 
 
