@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 
 from outlast.client import connect
@@ -129,3 +131,21 @@ def test_a_file_that_is_taken_away_under_an_open_store_is_noticed(tmp_path: Path
     (tmp_path / "elsewhere.db").rename(path)
     assert store.now_ms() > 0
     store.close()
+
+
+@on_every_database
+def test_tables_that_somebody_has_changed_are_a_line_and_no_trace(
+    bare_cli: Cli, db: str, tmp_path: Path
+) -> None:
+    assert bare_cli("migrate").code == 0
+    bare_cli("submit", "agent")
+    if db.startswith("sqlite:"):
+        with sqlite3.connect(db.removeprefix("sqlite:")) as connection:
+            connection.execute("alter table workers drop column grace_ms")
+    else:
+        with psycopg.connect(db, autocommit=True) as connection:
+            connection.execute("alter table outlast.workers drop column grace_ms")
+    ran = bare_cli("ps")
+    assert ran.code == 6
+    assert "not those of this version" in ran.complaint
+    assert "grace_ms" in ran.complaint

@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Literal, Protocol
 
+from ..core.errors import NeedsReview
+
 Row = dict[str, Any]
 Call = tuple[str, dict[str, Any]]
 
@@ -26,8 +28,15 @@ class Unstorable(Exception):
     """The database refuses a value; nothing was written."""
 
 
-class WrongTables(Exception):
+class WrongTables(NeedsReview):
     """A table or column that a statement names is not there: another schema, or none."""
+
+    def __init__(self, said: str) -> None:
+        super().__init__(
+            f"the database's tables are not those of this version ({said}), whatever their number "
+            "says: somebody has changed them, or another version made them before it was released. "
+            "Nothing was written. Use a new database, or restore this one"
+        )
 
 
 class Session(Protocol):
