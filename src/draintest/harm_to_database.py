@@ -27,7 +27,7 @@ LOSES = ("blackhole", "one-way")
 def scenarios() -> list[Scenario]:
     """Each fault of the wire at one of two acts; each fault of the server, alone."""
     lost = [
-        Scenario(f"wire-{fault}-{act}", _loses(fault, act), (fault,), WIRE)
+        Scenario(f"wire-{fault}-{act}", _loses(fault, act), (fault,), WIRE, quick=act != "ticket")
         for fault in (LOSE_COMMIT, LOSE_ANSWER)
         for act in ("plan", "charge", "ticket")
     ]

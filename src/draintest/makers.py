@@ -31,6 +31,7 @@ class OutlastMaker:
         self.server: Server | None = None
         self.offers = offered(db) - (frozenset() if db == EMBEDDED else {"server"})
         self._warm: dict[int, Warm] = {}
+        self._versions: dict[str, Any] = {}
 
     def open(self, workplace: Workplace) -> None:
         """Start a PostgreSQL of our own, if that was asked for."""
@@ -42,7 +43,14 @@ class OutlastMaker:
         if lane not in self._warm:
             # Its commands run in the folder above, which outlives the scenario.
             self._warm[lane] = warm(folder.parent)
-        return Outlast(folder, self.limits, self._warm[lane], db=self.db, agent=self._agent)
+        return Outlast(
+            folder,
+            self.limits,
+            self._warm[lane],
+            db=self.db,
+            agent=self._agent,
+            versions=self._versions,
+        )
 
     def disk(self, folder: Path, workplace: Workplace) -> Any:
         """For a file: its folder. For PostgreSQL: where one of our own puts the tables."""

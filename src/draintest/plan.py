@@ -53,11 +53,23 @@ def _enumerated(faults: Sequence[str]) -> list[Scenario]:
             scenarios.at_point(acts, act, point, fault),
             harms=(fault,),
             needs=frozenset({"drain"} if fault == TERM else ()),
+            quick=_is_quick(act, point, fault),
         )
         for act, point in program.points(acts)
         for fault in FAULTS
         if fault in faults
     ]
+
+
+def _is_quick(act: str, point: str, fault: str) -> bool:
+    """Whether this cell says what no other says: all of them are played by the full profile.
+
+    A drain ends at the boundary after the act, whatever its kind; and that a provider can be asked
+    makes a difference only where the act was applied and not answered.
+    """
+    if fault == TERM:
+        return act in ("plan", "charge")
+    return act != "ticket" or point == "applied"
 
 
 def _named(faults: Sequence[str]) -> list[Scenario]:

@@ -52,14 +52,15 @@ def points(acts: Sequence[Act]) -> list[tuple[str, str]]:
     return [(act["name"], point) for act in acts if act["kind"] in SEEN for point in POINTS]
 
 
-def random_program(chance: Random) -> list[Act]:
-    """Some acts of any kind, the same for the same chance."""
+def random_program(chance: Random, *, epochs: bool = True) -> list[Act]:
+    """Some acts of any kind, the same for the same chance. `epochs`: whether calls carry one."""
+    fenced = "fenced" if epochs else "keyless"
     kinds = [
         lambda name: step(name),
         lambda name: effect(name, "keyed"),
         lambda name: effect(name, "keyless"),
         lambda name: effect(name, "keyed", queryable=True),
-        lambda name: effect(name, "fenced", policy="ask"),
+        lambda name: effect(name, fenced, policy="ask"),
         lambda name: other(name, "sleep", ms=chance.choice([50, 300])),
     ]
     acts = [chance.choice(kinds)(f"act{number}") for number in range(chance.randint(3, 6))]

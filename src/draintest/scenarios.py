@@ -323,7 +323,8 @@ def by_chance(seed: int, kinds: tuple[str, ...]) -> Play:
     def play(stage: Stage) -> None:
         chance = Random(seed)
         for _ in range(chance.randint(1, 3)):
-            stage.submit(program.random_program(chance))
+            epochs = "epochs" in stage.target.offers
+            stage.submit(program.random_program(chance, epochs=epochs))
         workers = [stage.worker() for _ in range(2)]
         for _ in range(chance.randint(1, 3)):
             pause(chance.uniform(0.05, 0.6))

@@ -48,7 +48,9 @@ def test_a_correct_target_passes(play: Play) -> None:
 
 @pytest.mark.faults
 def test_a_correct_target_passes_everything(play: Play) -> None:
-    judged = play(plan.make(plan.Wanted()))
+    few = ("chance-1", "chance-2", "chance-3")
+    wanted = plan.make(plan.Wanted(profile="full"))
+    judged = play([s for s in wanted if s.name in few or not s.name.startswith("chance-")])
     assert [s for s in judged.verdict.scenarios if s.verdict != "pass"] == []
     assert {c.check for c in judged.verdict.checks if c.verdict != "pass"} == set()
     assert judged.verdict.figures["faults_missed"] == 0

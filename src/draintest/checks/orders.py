@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ..faults import TERM
 from ..history import Record
+from ..target import FINAL
 from .case import Call, Case, Lease, Say
 
 VISIBLE_MS = 1_000
@@ -52,7 +53,10 @@ def drain(case: Case, say: Say) -> None:
 
 
 def _ended_first(case: Case, task: str, asked: Record) -> bool:
-    """Whether the task had ended by the time that the order had to be heard, by the log."""
+    """Whether the task had ended by the time that the order had to be heard."""
+    seen = case.last_seen(task)
+    if case.view.first("cancel.refused", task=task) and seen and seen["state"] in FINAL:
+        return True  # by the target's own word
     heard_ms = asked["t_ms"] + case.limits.cancel_ms
     ends = [event for event in case.log(task) if event["kind"] == "ended"]
     return any(

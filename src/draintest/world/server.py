@@ -138,7 +138,12 @@ def make_handler(world: World) -> type[BaseHTTPRequestHandler]:
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
-            asked: Record = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            size = int(self.headers["Content-Length"])
+            text = self.rfile.read(size)
+            if len(text) < size:
+                self.close_connection = True  # whoever called has died in the middle of it
+                return
+            asked: Record = json.loads(text)
             if self.path == "/act":
                 self._act({name: asked.get(name) for name in TOLD})
             elif self.path == "/find":

@@ -41,13 +41,21 @@ class Agent:
 class Outlast:
     """`db`: "" for a SQLite file in `folder`, or the URL of a PostgreSQL whose schema is ours.
 
-    `agent`: the user's own workload instead of ours.
+    `agent`: the user's own workload instead of ours. `versions`: what all scenarios of a run share:
+    it is asked once.
     """
 
     name = "outlast"
 
     def __init__(
-        self, folder: Path, limits: Limits, warm: Warm, *, db: str = "", agent: Agent | None = None
+        self,
+        folder: Path,
+        limits: Limits,
+        warm: Warm,
+        *,
+        db: str = "",
+        agent: Agent | None = None,
+        versions: Shape | None = None,
     ) -> None:
         self.folder, self.limits, self._warm = folder, limits, warm
         self.offers = offered(db)
@@ -55,9 +63,14 @@ class Outlast:
         self._schema = Schema(db, folder) if db else None
         self.db = self._schema.outlast_url if self._schema else f"sqlite:{folder / 'store.db'}"
         self._through = ""
-        self._versions: Shape = {}
+        self._versions = {} if versions is None else versions
 
     def version(self) -> Shape:
+        if not self._versions:
+            self._versions.update(self._ask_versions())
+        return self._versions
+
+    def _ask_versions(self) -> Shape:
         said = self._run("--version").output.strip()
         durable = [
             line["said"]
@@ -118,17 +131,14 @@ class Outlast:
         return str(answer["id"])
 
     def tasks(self) -> list[Shape]:
+        told = ("id", "state", "reason", "epoch", "failures")
+        found = [{name: task[name] for name in told} for task in self._items("ps")]
         doubts: dict[str, list[Shape]] = {}
-        for effect in self._items("effects"):
+        # Each question costs the machine that the workers need: this one only where it matters.
+        for effect in self._items("effects") if any(t["state"] == "review" for t in found) else ():
             act = {"act": effect["name"], "key": effect["key"], "state": effect["state"]}
             doubts.setdefault(effect["task"], []).append(act)
-        return [
-            {
-                **{name: task[name] for name in ("id", "state", "reason", "epoch", "failures")},
-                "effects": doubts.get(task["id"], []),
-            }
-            for task in self._items("ps")
-        ]
+        return [{**task, "effects": doubts.get(task["id"], [])} for task in found]
 
     def owners(self) -> list[Shape]:
         return [
