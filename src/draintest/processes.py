@@ -72,6 +72,7 @@ class Process:
         except OSError:
             pass
         self.wait(END_S)
+        until(lambda: not group(self.pid), END_S)  # what it had forked dies a moment later
 
 
 def state(pid: int) -> str:
