@@ -27,14 +27,21 @@ LOSES = ("blackhole", "one-way")
 def scenarios() -> list[Scenario]:
     """Each fault of the wire at one of two acts; each fault of the server, alone."""
     lost = [
-        Scenario(f"wire-{fault}-{act}", _loses(fault, act), (fault,), WIRE, quick=act != "ticket")
+        Scenario(f"wire-{fault}-{act}", _loses(fault, act), (fault,), WIRE, quick=act == "charge")
         for fault in (LOSE_COMMIT, LOSE_ANSWER)
         for act in ("plan", "charge", "ticket")
     ]
     lasting = [Scenario(f"wire-{fault}", _lasts(fault), (fault,), WIRE) for fault in LASTS]
     lasting.append(Scenario("wire-slow", _slow, ("slow",), WIRE, quick=False))
     server = [
-        Scenario(f"database-{fault}", _server(fault), (f"database-{fault}",), SERVER, alone=True)
+        Scenario(
+            f"database-{fault}",
+            _server(fault),
+            (f"database-{fault}",),
+            SERVER,
+            alone=True,
+            quick=fault == "kill",
+        )
         for fault in ("restart", "kill", "freeze")
     ]
     clocks = [

@@ -13,7 +13,7 @@ from .scenarios import Scenario
 FAULTS = (KILL, TERM, STOP)
 CLOCK = frozenset({"clock"})
 KINDS = (*FAULTS, CHILD, "clock", "cancel", "time", "wire", "database")
-PROFILES = {"quick": 3, "full": 60, "matrix": 0}
+PROFILES = {"quick": 2, "full": 60, "matrix": 0}
 
 
 @dataclass(frozen=True)

@@ -49,7 +49,7 @@ class Limits:
     poll_ms: int = 200
     grace_ms: int = 6_000
     cancel_ms: int = 1_000
-    resumes: int = 5
+    resumes: int = 3
 
     @property
     def takeover_ms(self) -> int:
