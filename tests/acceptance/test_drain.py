@@ -12,6 +12,7 @@ from outlast.core.model import Event
 from tests.acceptance.scene import Scene, Worker
 
 SECOND_MS = 1_000
+GRACE_MS = 3_000
 STEPS = ["plan", "write", "send"]
 
 
@@ -47,14 +48,15 @@ def test_a_drained_task_goes_on_within_a_second_and_has_spent_nothing(scene: Sce
 )
 def test_a_step_that_does_not_end_is_cut_off_within_the_grace(scene: Scene, agent: str) -> None:
     """case R30: given back before the exit; the heir goes on at once, not after a TTL"""
-    task, old = in_the_middle(scene, agent, grace="1s", ttl="20s")
+    # A second of it is kept for what is written then: a shared disk was seen to take half of one.
+    task, old = in_the_middle(scene, agent, grace=f"{GRACE_MS}ms", ttl="20s")
     scene.worker("heir", ttl="20s")
 
     signalled_ms = scene.now_ms()
     old.send(signal.SIGTERM)
     assert old.wait() == 75
     released = only_release(scene, task, "deadline")
-    assert released.at_ms - signalled_ms <= SECOND_MS
+    assert released.at_ms - signalled_ms <= GRACE_MS
     scene.witness.let_go("write")
     scene.result(task)
     heir_granted = scene.events(task, "lease.granted", epoch=2)[0]
