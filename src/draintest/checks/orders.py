@@ -49,7 +49,10 @@ def drain(case: Case, say: Say) -> None:
                 _claims_nothing(case, say, fault, lease)
             if mine or any(call.pid == fault["pid"] for call in case.calls(task)):
                 _spends_nothing(case, say, fault, task)
-                _repeats_nothing(case, say, fault, task)
+                if (
+                    "C5" not in case.not_claimed
+                ):  # who keeps no results begins again, drained or not
+                    _repeats_nothing(case, say, fault, task)
 
 
 def _ended_first(case: Case, task: str, asked: Record) -> bool:
