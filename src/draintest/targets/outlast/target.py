@@ -220,10 +220,11 @@ class Outlast:
 
 
 def warm(folder: Path) -> Warm:
-    """The process that runs the commands of one scenario after the other."""
-    script = folder / "outlast_commands.py"
-    shutil.copy(HERE / "commands.py.in", script)
-    return Warm([sys.executable, str(script)], folder)
+    """The process that runs the commands of one scenario after the other.
+
+    From where the script lies: a copy that several lanes made at once was seen to be run half-made.
+    """
+    return Warm([sys.executable, str(HERE / "commands.py.in")], folder)
 
 
 def _outlast() -> str:
