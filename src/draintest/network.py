@@ -32,7 +32,7 @@ def can_drop() -> bool:
     """Whether this process may make namespaces and rules: it is tried."""
     if os.geteuid() != 0 or not (shutil.which("ip") and shutil.which("nft")):
         return False
-    probe = f"{NAME}-probe"
+    probe = f"{NAME}-probe-{os.getpid()}"
     made = not _try("ip", "netns", "add", probe)
     ruled = made and not _try("ip", "netns", "exec", probe, "nft", "add", "table", "inet", TABLE)
     _try("ip", "netns", "delete", probe)
