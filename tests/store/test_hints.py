@@ -54,6 +54,14 @@ def test_a_connection_that_is_made_anew_hears_hints_again(stores: Stores, store:
     until(listener.hinted, "a hint on the new connection", timeout_s=HEARD_S)
 
 
+def test_asking_for_hints_never_connects(stores: Stores, store: Store) -> None:
+    """It is done 40 times a second, also while the database is away: the next look connects."""
+    listener = listening(stores)
+    listener.close()
+    assert not listener.hinted()
+    assert listener.database._open is None  # type: ignore[attr-defined]
+
+
 def test_a_step_on_postgres_notifies_nobody(stores: Stores, store: Store) -> None:
     """Commits that notify queue up behind each other: a step must not be one."""
     owner = start(store)

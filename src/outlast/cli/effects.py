@@ -36,11 +36,8 @@ def effects(
 
     def look(store: Store) -> tuple[list[Effect], int]:
         task = store.get(task_id).id if task_id else None
-        query = EffectQuery(task_id=task, key=key, in_doubt=unknown and key is None, limit=limit)
-        found = store.find_effects(query)
-        if unknown:
-            found = [e for e in found if e.state in IN_DOUBT and task in (None, e.task_id)]
-        return found, store.now_ms()
+        query = EffectQuery(task_id=task, key=key, in_doubt=unknown, limit=limit)
+        return store.find_effects(query), store.now_ms()
 
     found, now_ms = session.ask(look)
     if since_ms is not None:

@@ -247,10 +247,12 @@ class EffectVerbs(Verbs):
     # -- list ---------------------------------------------------------------------------------
 
     def find_effects(self, query: EffectQuery) -> list[Effect]:
-        if query.key is not None:
-            return [effect_of(row) for row in self.database.once("get_effect", key=query.key)]
         if query.in_doubt:
-            rows = self.database.once("effects_in_doubt", limit=query.limit)
+            rows = self.database.once(
+                "effects_in_doubt", task_id=query.task_id, key=query.key, limit=query.limit
+            )
+        elif query.key is not None:
+            rows = self.database.once("get_effect", key=query.key)
         elif query.task_id is not None and not query.states:
             rows = self.database.once("effects_of_task", task_id=query.task_id)
         else:

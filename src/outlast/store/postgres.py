@@ -113,13 +113,14 @@ class PostgresDatabase:
 
     def hinted(self) -> bool:
         """Whether somebody has sent NOTIFY; from the first call on this connection listens."""
-        if self._pooler:
-            return False  # what is sent through it is heard by nobody
+        # What is sent through a pooler is heard by nobody; and the next look connects, not this.
+        if self._pooler or self._open is None:
+            return False
         with self._translated():
             if not self._listens:
                 self._listens = True
-                self._connect().execute(LISTEN)
-            sent = list(self._connect().notifies(timeout=0))
+                self._open.execute(LISTEN)
+            sent = list(self._open.notifies(timeout=0))
         return bool(sent)
 
     def has_tables(self) -> bool:

@@ -104,6 +104,8 @@ class SqliteDatabase:
 
     def hinted(self) -> bool:
         """Whether another connection has committed, whatever; costs a read, takes no lock."""
+        if self._open is None:
+            return False  # the next look connects
         with self._translated():
             before, self._version = self._version, _pragma(self._connect(), "data_version")
         return before not in (None, self._version)

@@ -213,7 +213,7 @@ class Held(msgspec.Struct, frozen=True):
 class EffectQuery(msgspec.Struct, frozen=True, kw_only=True):
     """Which effects to list, newest first. `in_doubt`: unknown, or begun by an owner that is gone.
 
-    One of `task_id` with `states`, `key` and `in_doubt`.
+    `key` alone, or `task_id` with `states`; `in_doubt` with either.
     """
 
     task_id: str | None = None

@@ -104,8 +104,8 @@ class Lookout:
             return False
         try:
             self._was_hinted = self._store.hinted()
-        except Unavailable:
-            return False  # the next look says so
+        except Exception:
+            return False  # whatever is wrong, the next look says so
         return self._was_hinted
 
     def close(self) -> None:

@@ -74,6 +74,8 @@ select {effect}
         or not exists (select 1 from outlast.leases lease
                         where lease.task_id = effect.task_id
                           and lease.expires_ms >= (select outlast.now_ms())))
+   and (cast(:task_id as text) is null or task_id = :task_id)
+   and (cast(:key as text) is null or key = :key)
  order by intended_ms desc
  limit :limit
 
