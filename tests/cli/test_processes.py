@@ -54,38 +54,36 @@ def test_exit_codes_and_streams_of_a_process(db: str) -> None:
     assert (away.returncode, away.stderr.count("\n")) == (69, 1)
 
 
-def test_a_worker_ends_with_what_its_agents_have_asked_for_at_exit(
-    db: str, tmp_path: Path, processes: Processes
+AT_EXIT = "import atexit; atexit.register(print, 'said at exit')"
+LEFT_BEHIND = "import threading; threading.Thread(target=threading.Event().wait).start()"
+
+
+@pytest.mark.parametrize(("left", "said"), [(AT_EXIT, "said at exit"), (LEFT_BEHIND, "")])
+def test_a_worker_ends_with_what_its_agents_asked_for_and_in_spite_of_what_they_left(
+    db: str, tmp_path: Path, processes: Processes, left: str, said: str
 ) -> None:
     """Commands end quickly, without Python's own end: not where code of others has run."""
-    (tmp_path / "mine.py").write_text(
-        "import atexit, outlast\n"
-        "app = outlast.App()\n"
-        "atexit.register(print, 'said at exit')\n"
-        "@app.agent\n"
-        "def agent(ctx, n): ...\n"
-    )
-    worker = processes.outlast("worker", "mine:app", folder=tmp_path)
-    worker.wait_for_line("worker.started")
-    worker.send(signal.SIGTERM)
-    assert worker.wait() == 0
-    assert "said at exit" in worker.output
-
-
-def test_a_worker_ends_though_its_agents_have_left_a_thread_behind(
-    db: str, tmp_path: Path, processes: Processes
-) -> None:
-    (tmp_path / "mine.py").write_text(
-        "import threading, outlast\n"
-        "app = outlast.App()\n"
-        "@app.agent\n"
-        "def agent(ctx, n):\n"
-        "    threading.Thread(target=threading.Event().wait).start()\n"
-    )
+    app = f"import outlast\n{left}\napp = outlast.App()\n@app.agent\ndef agent(ctx, n): ...\n"
+    (tmp_path / "mine.py").write_text(app)
     worker = processes.outlast("worker", "mine:app", folder=tmp_path)
     worker.wait_for_line("attempt.ended")
     worker.send(signal.SIGTERM)
     assert worker.wait() == 0
+    assert said in worker.output
+
+
+def test_output_that_cannot_be_written_is_a_line(db: str) -> None:
+    with open("/dev/full", "w") as full:
+        ran = subprocess.run(
+            [str(OUTLAST), "ps"], stdout=full, stderr=subprocess.PIPE, text=True, check=False
+        )
+    assert (ran.returncode, ran.stderr.count("\n")) == (1, 1)
+    assert "cannot be written: No space left" in ran.stderr
+
+
+def test_nobody_need_read_what_a_command_says(db: str) -> None:
+    closed = ["sh", "-c", f"{OUTLAST} ps >&- 2>&-"]
+    assert subprocess.run(closed, check=False).returncode == 0
 
 
 def test_a_user_who_may_not_write_gets_a_line(db: str, keeper: Keeper) -> None:

@@ -89,6 +89,10 @@ def run() -> int:
     Taking the modules apart again would be a sixth of `outlast ps`. A worker, which has run code of
     others, ends as Python does, with what they have asked for at exit, in bounded time.
     """
+    if sys.stdout is None:  # closed by the caller: nobody wants to read
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - until the process ends
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w")  # noqa: SIM115
     gc.set_threshold(10_000)  # what is made while starting stays: looking for garbage there is vain
     code = main()
     if RUNS_CODE_OF_OTHERS in sys.modules:
@@ -97,9 +101,9 @@ def run() -> int:
         leaving.daemon = True
         leaving.start()
         return code
-    with contextlib.suppress(BrokenPipeError):
-        sys.stdout.flush()
-        sys.stderr.flush()
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError):  # `main` has seen it, and said its code
+            stream.flush()
     os._exit(code)
 
 
@@ -129,6 +133,9 @@ def main(arguments: list[str] | None = None, env: Env | None = None) -> int:
         # The reader has seen enough (`outlast log | head`); Python must not flush into it at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return PIPE_CLOSED
+    except OSError as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return complain(f"the output cannot be written: {error.strerror}", OutlastError.exit_code)
 
 
 def complain(message: str, code: int) -> int:
