@@ -159,6 +159,8 @@ class Lane:
 class CommandMaker:
     """Makes targets from a TOML file. Raises ValueError and OSError."""
 
+    not_claimed: frozenset[str] = frozenset()
+
     def __init__(self, path: Path, limits: dict[str, int]) -> None:
         self._here = path.resolve().parent
         self._settings = tomllib.loads(path.read_text())

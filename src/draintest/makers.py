@@ -25,6 +25,7 @@ class OutlastMaker:
     """Outlast on SQLite, on the PostgreSQL at `db`, or on one of our own (`embedded`)."""
 
     name = "outlast"
+    not_claimed: frozenset[str] = frozenset()
 
     def __init__(self, db: str, limits: Limits, agent: Agent | None = None) -> None:
         self.db, self.limits, self._agent = db, limits, agent

@@ -25,11 +25,15 @@ from .world.witness import Witness
 
 
 class Maker(Protocol):
-    """Makes a target for one scenario, in a folder of its own."""
+    """Makes a target for one scenario, in a folder of its own.
+
+    `not_claimed`: the checks whose promise the system does not make.
+    """
 
     name: str
     limits: Limits
     offers: frozenset[str]
+    not_claimed: frozenset[str]
     server: Any
 
     def make(self, folder: Path, lane: int) -> Target: ...
@@ -47,6 +51,15 @@ class Maker(Protocol):
 
 
 Progress = Callable[[str, str, str], None]
+
+
+@dataclass(frozen=True)
+class Shared:
+    """What all scenarios of a run share."""
+
+    workplace: Workplace
+    history: History
+    witness: Witness
 
 
 @dataclass
@@ -76,7 +89,7 @@ class Run:
             # Who harms what all share is played when nobody else is there.
             for lanes, alone in ((self.lanes, False), (1, True)):
                 chosen = [each for each in scenarios if each.alone is alone]
-                self._play_all(chosen, lanes, workplace, history, witness)
+                self._play_all(chosen, lanes, Shared(workplace, history, witness))
         finally:
             gauge.close()
             self.maker.close()
@@ -86,14 +99,7 @@ class Run:
             history.close()
         return merged(history.records(), witness.whole())
 
-    def _play_all(
-        self,
-        scenarios: list[Scenario],
-        lanes: int,
-        workplace: Workplace,
-        history: History,
-        witness: Witness,
-    ) -> None:
+    def _play_all(self, scenarios: list[Scenario], lanes: int, shared: Shared) -> None:
         waiting: queue.SimpleQueue[Scenario] = queue.SimpleQueue()
         for scenario in scenarios:
             waiting.put(scenario)
@@ -106,7 +112,7 @@ class Run:
                 except queue.Empty:
                     return
                 try:
-                    self._play(scenario, number, workplace, history, witness)
+                    self._play(scenario, number, shared)
                 except BaseException as error:
                     errors.append(error)
                     return
@@ -118,52 +124,40 @@ class Run:
         if errors:
             raise errors[0]
 
-    def _play(
-        self,
-        scenario: Scenario,
-        lane: int,
-        workplace: Workplace,
-        history: History,
-        witness: Witness,
-    ) -> None:
-        outputs = self.folder / "processes" / scenario.name
-        outputs.mkdir(parents=True)
-        place = workplace.new_folder(scenario.name)
-        disk = self.maker.disk(place, workplace) if scenario.disk else None
-        if scenario.disk and disk is None:
-            history.add("scenario.skipped", name=scenario.name, needs=["a disk that can be filled"])
-            return
+    def _play(self, scenario: Scenario, lane: int, shared: Shared) -> None:
+        place = shared.workplace.new_folder(scenario.name)
+        disk = self.maker.disk(place, shared.workplace) if scenario.disk else None
         try:
-            self._play_at(place, scenario, lane, workplace, history, witness, outputs, disk)
+            if scenario.disk and disk is None:
+                self._skip(scenario, shared, ["a disk that can be filled"])
+            else:
+                self._play_at(place, scenario, lane, shared, disk)
         finally:
             if disk is not None:
                 disk.close()
 
+    def _skip(self, scenario: Scenario, shared: Shared, needs: list[str]) -> None:
+        shared.history.add("scenario.skipped", name=scenario.name, needs=needs)
+
     def _play_at(
-        self,
-        place: Path,
-        scenario: Scenario,
-        lane: int,
-        workplace: Workplace,
-        history: History,
-        witness: Witness,
-        outputs: Path,
-        disk: Any,
+        self, place: Path, scenario: Scenario, lane: int, shared: Shared, disk: Any
     ) -> None:
         target = self.maker.make(place, lane)
         if not scenario.needs <= target.offers:
-            history.add("scenario.skipped", name=scenario.name, needs=sorted(scenario.needs))
+            self._skip(scenario, shared, sorted(scenario.needs))
             return
         if owned := self.maker.schema(place):
-            workplace.answer_for_schema(*owned)
-        stage = _Watched(scenario.name, target, witness, history, outputs, self.progress, workplace)
+            shared.workplace.answer_for_schema(*owned)
+        outputs = self.folder / "processes" / scenario.name
+        outputs.mkdir(parents=True)
+        stage = _Watched(scenario.name, target, shared, outputs, self.progress)
         stage.server, stage.disk = self.maker.server, disk
         stage.tell(
             "scenario.began",
             harms=list(scenario.harms),
             limits=asdict(target.limits),
             offers=sorted(target.offers),
-            not_claimed=sorted(getattr(self.maker, "not_claimed", ())),
+            not_claimed=sorted(self.maker.not_claimed),
             **scenario.facts,
         )
         self.progress(scenario.name, "began", "")
@@ -181,17 +175,10 @@ class _Watched(Stage):
     """A stage whose records are told to whoever watches, and whose processes are answered for."""
 
     def __init__(
-        self,
-        name: str,
-        target: Target,
-        witness: Witness,
-        history: History,
-        folder: Path,
-        progress: Progress,
-        workplace: Workplace,
+        self, name: str, target: Target, shared: Shared, folder: Path, progress: Progress
     ) -> None:
-        super().__init__(name, target, witness, history, folder)
-        self._progress, self._workplace = progress, workplace
+        super().__init__(name, target, shared.witness, shared.history, folder)
+        self._progress, self._workplace = progress, shared.workplace
 
     def tell(self, what: str, **fields: object) -> Record:
         record = super().tell(what, **fields)

@@ -48,6 +48,8 @@ class Judged:
 class BrokenMaker:
     """Makes the broken target whose name follows ` of ` in a scenario's name."""
 
+    not_claimed: frozenset[str] = frozenset()
+
     def __init__(self, folder: Path) -> None:
         self.makers = {name: CommandMaker(broken_toml(folder, name), {}) for name in TARGETS}
         reference = CommandMaker(REFERENCE, {})

@@ -129,6 +129,8 @@ CASES = {
 class ChangedMaker:
     """Makes the reference with the change of the case that the scenario is named after."""
 
+    not_claimed: frozenset[str] = frozenset()
+
     def __init__(self, folder: Path) -> None:
         self.makers = {
             name: with_program(folder, number, case.change)
