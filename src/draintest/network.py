@@ -22,6 +22,8 @@ from .workplace import Workplace
 NAME = "draintest"
 HERE, THERE = "10.231.77.1", "10.231.77.2"
 TABLE = "draintest"
+# Where Debian keeps both programs, which is not on everybody's path.
+PATH = os.pathsep.join([os.environ.get("PATH", os.defpath), "/usr/sbin", "/sbin"])
 # Which chain of the worker's namespace drops what: all that it sends, or all that it is sent.
 WAYS = {"drop": ("output", "ip daddr {here} tcp dport {port}"),
         "drop-answers": ("input", "ip saddr {here} tcp sport {port}")}  # fmt: skip
@@ -30,7 +32,7 @@ WAYS = {"drop": ("output", "ip daddr {here} tcp dport {port}"),
 @functools.cache
 def can_drop() -> bool:
     """Whether this process may make namespaces and rules: it is tried."""
-    if os.geteuid() != 0 or not (shutil.which("ip") and shutil.which("nft")):
+    if os.geteuid() != 0 or not all(shutil.which(name, path=PATH) for name in ("ip", "nft")):
         return False
     probe = f"{NAME}-probe-{os.getpid()}"
     made = not _try("ip", "netns", "add", probe)
@@ -59,7 +61,7 @@ class Namespace:
     @property
     def words(self) -> tuple[str, ...]:
         """What to put before a command to run it there; the process is the command's own."""
-        return ("ip", "netns", "exec", NAME)
+        return (shutil.which("ip", path=PATH) or "ip", "netns", "exec", NAME)
 
     def relay(self, port: int) -> None:
         """Let it reach another port of ours, too, by the same number."""
@@ -136,7 +138,14 @@ def remove(name: str) -> bool:
 
 
 def _run(*words: str) -> str:
-    done = subprocess.run(words, capture_output=True, text=True, timeout=30, check=False)
+    done = subprocess.run(
+        words,
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+        env={**os.environ, "PATH": PATH},
+    )
     if done.returncode:
         raise CannotSay(f"{' '.join(words)}: {done.stderr.strip()}")
     return done.stdout
