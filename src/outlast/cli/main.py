@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import gc
 import importlib
 import os
 import sys
@@ -93,7 +92,6 @@ def run() -> int:
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - until the process ends
     if sys.stderr is None:
         sys.stderr = open(os.devnull, "w")  # noqa: SIM115
-    gc.set_threshold(10_000)  # what is made while starting stays: looking for garbage there is vain
     code = main()
     if RUNS_CODE_OF_OTHERS in sys.modules:
         # Not for ever, though: a thread that code of others has left behind may never end.
