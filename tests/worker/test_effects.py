@@ -202,6 +202,19 @@ def test_errors_listed_as_not_done_fail_and_are_raised_again_on_replay(world: Wo
     assert (ran.result, len(calls)) == ("no such repository", 1)
 
 
+def test_a_probe_that_wants_to_end_the_process_leaves_the_doubt_to_a_person() -> None:
+    def drops() -> None:
+        raise ConnectionError
+
+    def quits(key: str) -> None:
+        raise SystemExit(1)
+
+    async def agent(ctx: outlast.Context) -> None:
+        await ctx.effect("act", drops, on_unknown=quits)
+
+    assert run(agent).task.reason == "effect_unknown"
+
+
 @pytest.mark.parametrize("is_async", [False, True])
 def test_a_tool_that_wants_to_end_the_process_is_in_doubt_like_one_that_raises(
     is_async: bool,

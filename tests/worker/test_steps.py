@@ -291,14 +291,20 @@ def test_a_checkpoint_bounds_replay_and_what_follows_keeps_its_keys() -> None:
     assert told["answered"] == 0
 
 
-@pytest.mark.parametrize("state", [None, {"sent": True}])
-def test_an_agent_that_does_not_look_at_its_checkpoint_does_nothing_again(state: Any) -> None:
+@pytest.mark.parametrize("first", ["effect", "checkpoint", "sleep", "step"])
+def test_an_agent_that_does_not_look_at_its_checkpoint_does_nothing_again(first: str) -> None:
     """Its names go on counting, so it would do under new ones what stands above the checkpoint."""
     mails: list[str] = []
 
     async def careless(ctx: outlast.Context) -> None:
+        if first == "checkpoint":
+            await ctx.checkpoint("start")
+        elif first == "sleep":
+            await ctx.sleep("1ms")
+        elif first == "step":
+            await ctx.step("think", str)
         await ctx.effect("email", lambda: mails.append("sent"))
-        await ctx.checkpoint(state)
+        await ctx.checkpoint("sent")
         await ctx.sleep("1d")
 
     ran = run(careless)
@@ -306,6 +312,45 @@ def test_an_agent_that_does_not_look_at_its_checkpoint_does_nothing_again(state:
     assert mails == ["sent"]
     assert (ran.task.state, ran.task.reason) == ("review", "replay_mismatch")
     assert "ctx.restored" in (ran.task.error or "")
+    assert [body["state"] for body in ran.bodies("checkpoint")][-1] == "sent"
+
+
+def test_a_checkpoint_has_a_state_that_can_be_told_from_none() -> None:
+    async def nothing(ctx: outlast.Context) -> None:
+        await ctx.checkpoint(None)
+
+    ran = run(nothing)
+
+    assert ran.task.state == "failed"
+    assert "cannot be None" in (ran.task.error or "")
+    assert "checkpoint" not in ran.kinds
+
+
+def test_a_step_that_wants_to_end_the_process_ends_its_task(outlast_harness: Any) -> None:
+    """In a plain agent too, whose calls are tasks of the event loop: no other attempt notices."""
+
+    def quits() -> None:
+        raise SystemExit(7)
+
+    app = outlast.App()
+
+    @app.agent
+    def plain(ctx: outlast.PlainContext) -> None:
+        ctx.step("quit", quits)
+
+    @app.agent
+    async def other(ctx: outlast.Context) -> str:
+        return str(await ctx.step("think", str, "thought"))
+
+    harness = outlast_harness(app)
+    ends = harness.submit("plain")
+    lives = harness.submit("other")
+    harness.worker()
+    harness.settle()
+
+    failed = harness.ran(ends).task
+    assert (failed.state, "SystemExit" in (failed.error or "")) == ("failed", True)
+    assert harness.ran(lives).result == "thought"
 
 
 def test_a_recorded_result_that_the_code_cannot_read_is_for_a_person(outlast_harness: Any) -> None:

@@ -190,11 +190,17 @@ class Attempt:
 
     def numbered(self, kind: Kind, name: str, arguments: str = "", key: str = "") -> Call:
         """The next call of that name, and what the log has for it."""
+        self.check_restored(name)
+        return self.memory.call(kind, name, arguments, key)
+
+    def check_restored(self, name: str) -> None:
+        """Whether the agent knows of its checkpoint, before it does anything after that.
+
+        From its top on it would do again, under new names, what was done before.
+        """
         if self.memory.state is not None and not self.has_restored:
-            # From its top on it would do again, under new names, what was done before.
             why = "comes before the agent has looked at ctx.restored, where its checkpoint is"
             raise self.mismatch(name, why)
-        return self.memory.call(kind, name, arguments, key)
 
     def mismatch(self, key: str, why: str) -> BaseException:
         """Hand the task to a person: what the agent asks is not what it asked before."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable
 from concurrent.futures import CancelledError as FutureCancelled
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -172,33 +172,33 @@ class PlainContext:
         self._loop = loop
 
     def step(self, name: str, function: Callable[..., Any], *args: Any, **options: Any) -> Any:
-        return self._bridge(self._context.step(name, function, *args, **options))
+        return self._bridge(self._context.step, name, function, *args, **options)
 
     def effect(self, name: str, function: Callable[..., Any], *args: Any, **options: Any) -> Any:
-        return self._bridge(self._context.effect(name, function, *args, **options))
+        return self._bridge(self._context.effect, name, function, *args, **options)
 
     def transaction(
         self, name: str, function: Callable[..., Any], *args: Any, **options: Any
     ) -> Any:
-        return self._bridge(self._context.transaction(name, function, *args, **options))
+        return self._bridge(self._context.transaction, name, function, *args, **options)
 
     def wait(self, name: str, timeout: Duration | None = None, *, as_type: Any = ANY) -> Any:
-        return self._bridge(self._context.wait(name, timeout, as_type=as_type))
+        return self._bridge(self._context.wait, name, timeout, as_type=as_type)
 
     def sleep(self, duration: Duration) -> None:
-        self._bridge(self._context.sleep(duration))
+        self._bridge(self._context.sleep, duration)
 
     def checkpoint(self, state: Any) -> None:
-        self._bridge(self._context.checkpoint(state))
+        self._bridge(self._context.checkpoint, state)
 
     def note(self, text: str, data: Any = None) -> None:
-        self._bridge(self._context.note(text, data))
+        self._bridge(self._context.note, text, data)
 
     def gather(self, *branches: Callable[[], Any]) -> list[Any]:
         """Run plain functions without arguments side by side, each with keys of its own."""
         threads = self._context._attempt.threads
         calls = [lambda branch=branch: threads.call(branch) for branch in branches]
-        return list(self._bridge(self._context.gather(*calls)))
+        return list(self._bridge(self._context.gather, *calls))
 
     restored = property(lambda self: self._context.restored)
     task_id = property(lambda self: self._context.task_id)
@@ -207,12 +207,21 @@ class PlainContext:
     draining = property(lambda self: self._context.draining)
     key = property(lambda self: self._context.key)
 
-    def _bridge(self, call: Coroutine[Any, Any, Value]) -> Value:
+    def _bridge(self, call: Callable[..., Awaitable[Value]], *args: Any, **options: Any) -> Value:
         """The one place where a thread waits for the event loop."""
         attempt = self._context._attempt
+        ends: list[BaseException] = []
+
+        async def called() -> Any:
+            try:
+                return await call(*args, **options)
+            except (SystemExit, KeyboardInterrupt) as error:
+                # asyncio would let it through and end the event loop, with all other attempts.
+                ends.append(error)
+
         attempt.threads.bridged += 1
         try:
-            return asyncio.run_coroutine_threadsafe(call, self._loop).result()
+            value = asyncio.run_coroutine_threadsafe(called(), self._loop).result()
         except FutureCancelled:
             stop = attempt.holding.stop
             if stop is None:
@@ -220,6 +229,9 @@ class PlainContext:
             raise stop.as_error() from None
         finally:
             attempt.threads.bridged -= 1
+        if ends:
+            raise ends[0]
+        return value  # type: ignore[no-any-return]
 
 
 def current() -> Context | None:

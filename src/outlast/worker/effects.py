@@ -359,7 +359,7 @@ class Gate:
                 what=f"{act.name} (probe)",
                 timeout_ms=act.timeout_ms,
             )
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise self._ask_a_person(error) from error
         if found is None or isinstance(found, Applied):
             return found

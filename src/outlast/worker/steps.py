@@ -11,7 +11,7 @@ import msgspec
 from ..core import limits
 from ..core.codec import Codec, call_fingerprint, result_codec
 from ..core.durations import Duration, optional_ms
-from ..core.errors import NotAllowedNow, NotSerializable
+from ..core.errors import NotAllowedNow, NotSerializable, UsageError
 from ..core.failures import failure, rebuilt, tag
 from ..core.replay import Call, Record, scoped
 from ..core.retry import Retry, TryAgain, next_move, retry_policy
@@ -115,6 +115,12 @@ class Interrupted:
 async def checkpoint(attempt: Attempt, state: Any) -> None:
     """State and the counts of all names, so that what follows has the keys it would have had."""
     attempt.check()
+    attempt.check_restored("a checkpoint")
+    if state is None:
+        raise UsageError(
+            "the state of a checkpoint cannot be None, which ctx.restored gives where there is no "
+            "checkpoint; nothing was written. True will do"
+        )
     if attempt.open_calls or current_scope.get():
         raise NotAllowedNow(
             "a checkpoint cannot be made while a step, effect, wait or gather of the task is open; "
