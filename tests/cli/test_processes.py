@@ -81,6 +81,21 @@ def test_output_that_cannot_be_written_is_a_line(db: str) -> None:
     assert "cannot be written: No space left" in ran.stderr
 
 
+def test_a_reader_that_has_seen_enough_is_no_failure(db: str) -> None:
+    """141, as a process has that dies of SIGPIPE."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    ran = subprocess.run([str(OUTLAST), "ps", "--json"], stdout=writer, check=False)
+    os.close(writer)
+    assert ran.returncode == 141
+
+
+def test_the_code_counts_where_the_complaint_cannot_be_written(db: str) -> None:
+    with open("/dev/full", "w") as full:
+        ran = subprocess.run([str(OUTLAST), "show", "01a22e7e-04e8"], stderr=full, check=False)
+    assert ran.returncode == 3
+
+
 def test_nobody_need_read_what_a_command_says(db: str) -> None:
     closed = ["sh", "-c", f"{OUTLAST} ps >&- 2>&-"]
     assert subprocess.run(closed, check=False).returncode == 0

@@ -59,6 +59,14 @@ class Commands(click.Group):
         command: click.Command = getattr(module, cmd_name.replace("-", "_"))
         return command
 
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:
+            # The reader has seen enough (`outlast log | head`). Click would say 1, like a failure.
+            _write_no_more()
+            return PIPE_CLOSED
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl([(name, says) for name, (_, says) in COMMANDS.items()])
@@ -127,19 +135,21 @@ def main(arguments: list[str] | None = None, env: Env | None = None) -> int:
         return _usage(error)
     except KeyboardInterrupt:
         return INTERRUPTED
-    except BrokenPipeError:
-        # The reader has seen enough (`outlast log | head`); Python must not flush into it at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return PIPE_CLOSED
     except OSError as error:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _write_no_more()
         return complain(f"the output cannot be written: {error.strerror}", OutlastError.exit_code)
 
 
 def complain(message: str, code: int) -> int:
-    """One line on stderr, whatever the message holds."""
-    click.echo("outlast: " + " ".join(message.split()), err=True)
+    """One line on stderr, whatever the message holds; the code counts, even where nobody reads."""
+    with contextlib.suppress(OSError):
+        click.echo("outlast: " + " ".join(message.split()), err=True)
     return code
+
+
+def _write_no_more() -> None:
+    """Python must not flush into a pipe that is closed, or a disk that is full, at its end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _usage(error: click.ClickException) -> int:
