@@ -210,9 +210,11 @@ class ServersDisk:
 
     def close(self) -> None:
         """Its tables are gone already: with their schema."""
-        query(self._server.url, "alter database postgres reset default_tablespace")
-        query(self._server.url, f"drop tablespace {SMALL}")
-        self._disk.close()
+        try:
+            query(self._server.url, "alter database postgres reset default_tablespace")
+            query(self._server.url, f"drop tablespace {SMALL}")
+        finally:
+            self._disk.close()
 
 
 def _children(pid: int) -> list[int]:

@@ -49,6 +49,10 @@ class Workplace:
         self._note({"namespace": name})
 
     def close(self) -> None:
+        """Take away what is still there, whatever broke the run off; then the list of it."""
+        for thing in _things(self.folder):
+            if "schema" not in thing:  # each scenario drops its own, or says that it is left
+                _clear(thing)
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def _note(self, thing: dict[str, object]) -> None:

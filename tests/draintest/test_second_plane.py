@@ -120,6 +120,16 @@ def test_a_small_disk_is_filled_to_the_last_byte_and_has_room_again(workplace: W
     assert list(folder.iterdir()) == []
 
 
+def test_what_a_broken_off_run_has_mounted_is_taken_away_with_its_folder(
+    workplace: Workplace,
+) -> None:
+    folder = workplace.new_folder("disk")
+    SmallDisk(folder, workplace, megabytes=1)
+    workplace.close()
+    assert not folder.exists()
+    assert str(folder) not in Path("/proc/self/mounts").read_text()
+
+
 def test_the_disk_of_a_killed_run_is_taken_away_by_the_next(
     workplace: Workplace, tmp_path: Path
 ) -> None:
