@@ -67,6 +67,7 @@ class Warm:
         self._words, self._folder = list(words), folder
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
+        self._closed = False
 
     def run(self, *words: str) -> Ran:
         """Run one command. Raises CannotSay if the process has died."""
@@ -86,6 +87,7 @@ class Warm:
 
     def close(self) -> None:
         with self._lock:
+            self._closed = True
             if self._process is None:
                 return
             for end in (self._process.stdin, self._process.stdout):
@@ -99,6 +101,8 @@ class Warm:
             self._process = None
 
     def _started(self) -> subprocess.Popen[bytes]:
+        if self._closed:
+            raise CannotSay("the run is over")
         if self._process is None or self._process.poll() is not None:
             self._process = subprocess.Popen(
                 self._words,

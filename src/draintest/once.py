@@ -12,7 +12,7 @@ from .plan import KINDS, Wanted, make
 from .run import Maker, Progress, Run
 from .scenarios import Scenario
 from .verdict import Verdict
-from .waiting import broken_off
+from .waiting import breaking_off
 
 
 def run_once(
@@ -42,11 +42,14 @@ def play(
     command: list[str],
     progress: Progress,
 ) -> Verdict:
-    """Play scenarios, judge, and write the evidence. `command`: what repeats it."""
+    """Play scenarios, judge, and write the evidence. Raises BrokenOff.
+
+    `command`: what repeats it.
+    """
     facts = {"name": made.name, "seed": wanted.seed, "profile": wanted.profile}
     header = {**facts, "limited": wanted.limited, "target": made.name}
-    broken_off.clear()
-    records = Run(made, folder, lanes, progress, header).play(scenarios)
+    with breaking_off():
+        records = Run(made, folder, lanes, progress, header).play(scenarios)
     told = View(records).first("target.version")
     version = told["version"] if told else {}
     return evidence.write(folder, records, evidence.environment(version, command, facts))

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from .waiting import until
+from .waiting import until, until_gone
 
 END_S = 5.0
 
@@ -72,7 +72,7 @@ class Process:
         except OSError:
             pass
         self.wait(END_S)
-        until(lambda: not group(self.pid), END_S)  # what it had forked dies a moment later
+        until_gone(lambda: not group(self.pid), END_S)  # what it had forked dies a moment later
 
 
 def state(pid: int) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import queue
 import threading
 from collections.abc import Callable
@@ -19,7 +18,7 @@ from .scenarios import Scenario
 from .stage import Stage
 from .strain import Gauge
 from .target import CannotSay, Limits, Target
-from .waiting import BrokenOff, broken_off
+from .waiting import broken_off
 from .workplace import Workplace
 from .world.witness import Witness
 
@@ -76,7 +75,7 @@ class Run:
     header: Record
 
     def play(self, scenarios: list[Scenario]) -> list[Record]:
-        """Play them all; the whole history, in order. Raises BrokenOff."""
+        """Play them all; the whole history, in order. Raises BrokenOff, with all cleared away."""
         (self.folder / "raw").mkdir(parents=True)
         workplace = Workplace()
         history = History(self.folder / "raw" / "harness.jsonl")
@@ -120,7 +119,8 @@ class Run:
         threads = [threading.Thread(target=lane, args=(n,), daemon=True) for n in range(lanes)]
         for thread in threads:
             thread.start()
-        _join(threads)
+        for each in threads:
+            each.join()
         if errors:
             raise errors[0]
 
@@ -201,17 +201,3 @@ def _perform(scenario: Scenario, stage: Stage) -> None:
         stage.tell("scenario.missed", why=str(missed))
     except (CannotSay, OSError) as error:
         stage.tell("scenario.broken", why=f"{type(error).__name__}: {error}"[:500])
-
-
-def _join(threads: list[threading.Thread]) -> None:
-    """Wait for all; Ctrl-C breaks the run off, and lets each lane clean up what it made."""
-    try:
-        for thread in threads:
-            while thread.is_alive():
-                thread.join(0.2)
-    except KeyboardInterrupt:
-        broken_off.set()
-        with contextlib.suppress(KeyboardInterrupt):
-            for thread in threads:
-                thread.join()
-        raise BrokenOff from None

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import signal
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TypeVar
 
 Seen = TypeVar("Seen")
@@ -32,4 +34,31 @@ def until(
 def pause(seconds: float) -> None:
     """Let time pass. Raises BrokenOff if the run is."""
     if broken_off.wait(seconds):
+        raise BrokenOff
+
+
+def until_gone(condition: Callable[[], object], timeout_s: float) -> bool:
+    """Wait for what is taken away to be gone: of all waiting, this alone is not broken off."""
+    deadline = time.monotonic() + timeout_s
+    while not condition():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(POLL_S)
+    return True
+
+
+@contextmanager
+def breaking_off() -> Iterator[None]:
+    """Within it Ctrl-C breaks the run off, and does nothing else, however often it is pressed: what
+    the run has made is taken away to the end. Raises BrokenOff at its own end if that was so."""
+    broken_off.clear()
+    if threading.current_thread() is not threading.main_thread():
+        yield  # signals are the main thread's
+        return
+    before = signal.signal(signal.SIGINT, lambda *_: broken_off.set())
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if broken_off.is_set():
         raise BrokenOff

@@ -17,7 +17,7 @@ from pathlib import Path
 from .postgres import MARK, query
 from .processes import END_S, born, group
 from .target import CannotSay
-from .waiting import until
+from .waiting import until_gone
 
 PREFIX = "draintest-"
 
@@ -82,7 +82,7 @@ def _clear(thing: dict[str, object]) -> str:
         for member in members:
             with contextlib.suppress(OSError):
                 os.kill(member, signal.SIGKILL)
-        until(lambda: not members or not group(pid), END_S)  # before its files are taken away
+        until_gone(lambda: not members or not group(pid), END_S)  # before its files are taken away
         return f"process {pid}" if members else ""
     if "mount" in thing:
         from .disks import unmount

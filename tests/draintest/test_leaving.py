@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -40,12 +41,15 @@ def harness(tmp_path: Path):
         process.wait()
 
 
-def test_after_ctrl_c_every_process_and_file_is_gone(harness, tmp_path: Path) -> None:
+@pytest.mark.parametrize("presses", [1, 3])
+def test_after_ctrl_c_every_process_and_file_is_gone(harness, tmp_path: Path, presses: int) -> None:
     process = harness()
     pids = workers(tmp_path)
-    process.send_signal(signal.SIGINT)
+    assert set(pids) < started_with(tmp_path)
+    for _ in range(presses):
+        process.send_signal(signal.SIGINT)
     assert process.wait(SEEN_S) == 130
-    assert [pid for pid in pids if born(pid)] == []
+    assert started_with(tmp_path) == set()
     assert list(tmp_path.glob(f"{PREFIX}*")) == []
 
 
@@ -103,6 +107,16 @@ def test_the_schema_of_a_killed_run_is_dropped_by_the_next(
     (place.folder / "owner").write_text("1 1")
     assert f"schema {schema.name}" in Workplace(tmp_path).swept
     assert schema.litter() == []
+
+
+def started_with(folder: Path) -> set[int]:
+    """Every process below the harness, which all have its environment."""
+    found = set()
+    for place in Path("/proc").iterdir():
+        with contextlib.suppress(OSError):
+            if place.name.isdigit() and str(folder).encode() in (place / "environ").read_bytes():
+                found.add(int(place.name))
+    return {pid for pid in found if born(pid)}
 
 
 def workers(folder: Path) -> list[int]:
