@@ -177,6 +177,7 @@ def _let_time_pass(stage: Stage, leases: float) -> None:
     for _ in range(4):
         pause(leases * stage.limits.ttl_ms / 4000)
         stage.look_owners()
+    stage.look_silence()
 
 
 # -- drain ----------------------------------------------------------------------------------------
@@ -259,6 +260,7 @@ def cancel_orphan(stage: Stage) -> None:
     stage.witness.let_go(stage.name, "charge")
     stage.cancel(task)
     pause(stage.limits.ttl_ms / 1000)
+    stage.look_silence()
     stage.worker("heir")
     stage.until_rest()
 

@@ -107,7 +107,9 @@ class Target(Protocol):
         acknowledged settled reopened ended other."""
 
     def metrics(self) -> Shape:
-        """`resumes` {expired, drain}, `terminal` {succeeded, failed, cancelled}, `duplicates`."""
+        """`resumes` {expired, drain}, `terminal` {succeeded, failed, cancelled}, `duplicates`; if
+        known `silence_s` (how long the owner least lately heard has been silent, 0: no owner) and
+        `repeated` (resumes that were a task's third in a row, or later)."""
 
     def cancel(self, task: str) -> None:
         """Ask a task to end. Raises CannotSay."""

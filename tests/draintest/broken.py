@@ -232,6 +232,16 @@ class CountsInProcess(Store):
         return {"resumes": {}, "terminal": {}}
 
 
+class HearsTheDead(Store):
+    def silence_s(self):
+        return 0
+
+
+class CountsNoRow(Store):
+    def metrics(self):
+        return {**super().metrics(), "repeated": 0}
+
+
 class LosesSubmits(Store):
     count = 0
 
@@ -282,6 +292,8 @@ TARGETS = {
         ("C1", "C4"), ("term-charge-applied",), store=ResendUndoesHeir
     ),
     "counters in the process": Broken(("C13",), KILLED, store=CountsInProcess),
+    "hears the dead": Broken(("C13",), ("cancel-orphan",), store=HearsTheDead),
+    "counts no row": Broken(("C13",), ("poison",), store=CountsNoRow),
     "running for ever": Broken(("C2", "C8"), ("kill-email-before",), store=RunningForEver),
     "poison loop": Broken(("C12",), ("poison",), store=PoisonLoop),
     "loses a submit": Broken(("C8",), ("many-submits",), store=LosesSubmits),

@@ -12,7 +12,7 @@ FINAL = ("succeeded", "failed", "cancelled")
 TABLES = """
 create table clock (offset_ms integer);
 create table tasks (id text primary key, program text, state text, epoch integer, pid integer,
-    name text, expires_ms integer, cancel integer, resumes integer);
+    name text, heard_ms integer, expires_ms integer, cancel integer, resumes integer);
 create table log (task text, seq integer, kind text, epoch integer, at_ms integer, body text,
     digest text, primary key (task, seq));
 create table results (task text, act text, result text, primary key (task, act));
@@ -109,9 +109,9 @@ class Store:
 
     def grant(self, row, name, ttl_ms):
         lease = Lease(row["id"], row["epoch"] + 1, name)
-        expires_ms = self.now_ms() + ttl_ms
+        now_ms = self.now_ms()
         self.set(row["id"], state="running", epoch=lease.epoch, pid=os.getpid(), name=name,
-                 expires_ms=expires_ms)  # fmt: skip
+                 heard_ms=now_ms, expires_ms=now_ms + ttl_ms)  # fmt: skip
         self.add(row["id"], "granted", lease.epoch, pid=os.getpid(), worker=name, ttl_ms=ttl_ms)
         return lease
 
@@ -121,7 +121,8 @@ class Store:
             row = self.row(lease.task)
             if row["state"] != "running" or row["epoch"] != lease.epoch:
                 return None
-            self.set(lease.task, expires_ms=self.now_ms() + ttl_ms)
+            now_ms = self.now_ms()
+            self.set(lease.task, heard_ms=now_ms, expires_ms=now_ms + ttl_ms)
             return row
 
     def lapsed(self, row):
@@ -191,8 +192,8 @@ class Store:
     def submit(self, program):
         with self.tx() as db:
             task = f"t{db.execute('select count(*) from tasks').fetchone()[0] + 1}"
-            values = [task, json.dumps(program), "ready", 0, 0, "", 0, 0, 0]
-            db.execute("insert into tasks values (?,?,?,?,?,?,?,?,?)", values)
+            values = [task, json.dumps(program), "ready", 0, 0, "", 0, 0, 0, 0]
+            db.execute("insert into tasks values (?,?,?,?,?,?,?,?,?,?)", values)
             self.add(task, "submitted", 0)
             return {"id": task}
 
@@ -244,18 +245,25 @@ class Store:
              **json.loads(line["body"])} for line in self.lines()]}  # fmt: skip
 
     def metrics(self):
-        told = {"resumes": {}, "terminal": {}}
-        before = {}
+        told = {"resumes": {}, "terminal": {}, "silence_s": self.silence_s(), "repeated": 0}
+        before, in_a_row = {}, {}
         for line in self.log()["items"]:
             kind, task = line["kind"], line["task"]
             if kind == "ended":
                 told["terminal"][line["state"]] = told["terminal"].get(line["state"], 0) + 1
             if kind == "granted" and (why := before.get(task)):
                 told["resumes"][why] = told["resumes"].get(why, 0) + 1
+                in_a_row[task] = in_a_row.get(task, 0) + 1
+                told["repeated"] += in_a_row[task] >= 3
             if kind in ("granted", "expired", "released", "waiting"):
                 drained = line.get("reason") in ("drain", "deadline")
                 before[task] = "expired" if kind == "expired" else "drain" * drained
         return told
+
+    def silence_s(self):
+        held = self.db().execute("select min(heard_ms) from tasks where state = 'running'")
+        heard_ms = held.fetchone()[0]
+        return 0 if heard_ms is None else (self.now_ms() - heard_ms) / 1000
 
     def clean_up(self):
         self.db().close()

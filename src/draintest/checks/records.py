@@ -5,15 +5,20 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 
-from .case import Case, Lease, Say
+from ..faults import KILL
+from ..history import Record
+from .case import CLOCKS_DIFFER_MS, Case, Lease, Say
 
 DRAINED = ("drain", "deadline")
 # An owner that could no longer be sure of its lease, and said so: counted as lapsed.
 LAPSED = ("trust",)
+REPEATED = 3
 
 
 def metrics(case: Case, say: Say) -> None:
-    """C13: metrics agree with the history."""
+    """C13: metrics agree with the history, and an alert on them wakes somebody when it should."""
+    for silence in case.view.of("silence"):
+        _silence(case, silence, say)
     told = case.view.last("metrics")
     if told is None or not case.view.of("log"):
         return
@@ -25,6 +30,34 @@ def metrics(case: Case, say: Say) -> None:
             if said.get(name, 0) != counted.get(name, 0):
                 text = f"{what} {name}: the metrics say {said.get(name, 0)}, the log"
                 say.fail(f"{text} {counted.get(name, 0)}", told)
+
+    _repeated(case, told, resumes, say)
+
+
+def _silence(case: Case, silence: Record, say: Say) -> None:
+    """A dead owner is silent since its death at least; a living one for less than its lease."""
+    say.saw()
+    said_ms = silence["said_s"] * 1_000
+    deaths = case.view.of("fault.landed", fault=KILL)
+    if deaths:
+        since_ms = silence["asked_ms"] - deaths[-1]["t_ms"]
+        if said_ms < since_ms - CLOCKS_DIFFER_MS / 10:
+            text = f"dead for {since_ms:.0f} ms, and the metrics say that it was heard"
+            say.fail(f"{text} {said_ms:.0f} ms ago", silence, deaths[-1])
+    elif said_ms > case.limits.ttl_ms and not _resumes(case)["expired"]:
+        text = f"all owners are well, and the metrics say that one is silent for {said_ms:.0f} ms"
+        say.fail(text, silence)
+
+
+def _repeated(case: Case, told: Record, resumes: Counter[str], say: Say) -> None:
+    """A task that kills one worker after the other is told from many that lost one."""
+    if "repeated" not in told:
+        return
+    if case.view.first("poisoned") and resumes["expired"] >= REPEATED and not told["repeated"]:
+        text = f"resumed {resumes['expired']} times, and no resume counts as a third in a row"
+        say.fail(text, told)
+    if told["repeated"] and sum(resumes.values()) < REPEATED:
+        say.fail(f"{told['repeated']} resumes count as a third in a row, which none was", told)
 
 
 def export(case: Case, say: Say) -> None:

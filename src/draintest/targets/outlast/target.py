@@ -165,6 +165,7 @@ class Outlast:
         if ran.code != 0:
             raise CannotSay(ran.errors)
         told: Shape = {"resumes": {}, "terminal": {}, "duplicates": {}}
+        told |= {"silence_s": 0.0, "repeated": 0}
         names = {
             "agent_task_resume_total": ("resumes", "reason"),
             "agent_task_terminal_total": ("terminal", "state"),
@@ -172,11 +173,15 @@ class Outlast:
         }
         for line in ran.output.splitlines():
             name, _, rest = line.partition("{")
+            value = line.rpartition(" ")[2]
+            if name == "agent_task_heartbeat_age_seconds":
+                told["silence_s"] = max(told["silence_s"], float(value))
+            elif name == "agent_task_resume_total" and 'nth="3+"' in rest:
+                told["repeated"] += int(float(value))
             if name in names:
                 part, label = names[name]
                 which = rest.partition(f'{label}="')[2].partition('"')[0]
-                count = int(float(line.rpartition(" ")[2]))
-                told[part][which] = told[part].get(which, 0) + count
+                told[part][which] = told[part].get(which, 0) + int(float(value))
         return told
 
     def cancel(self, task: str) -> None:
