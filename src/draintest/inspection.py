@@ -1,10 +1,11 @@
-"""The last look at a scenario's target: its tasks, log, metrics and export, each a record."""
+"""What is asked of a target: at the end its tasks, log, metrics and export; each a record."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
 
+from .history import now_ms
 from .processes import group, state
 from .stage import Stage
 from .target import CannotSay, Shape
@@ -18,6 +19,19 @@ def look(stage: Stage, folder: Path) -> None:
         _ask(stage, "metrics", lambda: stage.tell("metrics", **stage.target.metrics()))
     if "export" in stage.target.offers:
         _ask(stage, "export", lambda: _export(stage, folder / "export.jsonl"))
+
+
+def look_at_silence(stage: Stage) -> None:
+    """For how long an owner has not been heard, by the metrics: where all are well, or all dead."""
+    asked_ms = now_ms()
+
+    def look() -> None:
+        told = stage.target.metrics()
+        if "silence_s" in told:
+            stage.tell("silence", said_s=told["silence_s"], asked_ms=asked_ms)
+
+    if "metrics" in stage.target.offers:
+        _ask(stage, "metrics", look)
 
 
 def look_for_litter(stage: Stage) -> None:

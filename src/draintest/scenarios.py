@@ -10,6 +10,7 @@ from typing import Any
 
 from . import program
 from .faults import KILL, STOP, TERM
+from .inspection import look_at_silence
 from .processes import Process
 from .program import Act
 from .stage import Stage
@@ -177,7 +178,7 @@ def _let_time_pass(stage: Stage, leases: float) -> None:
     for _ in range(4):
         pause(leases * stage.limits.ttl_ms / 4000)
         stage.look_owners()
-    stage.look_silence()
+    look_at_silence(stage)
 
 
 # -- drain ----------------------------------------------------------------------------------------
@@ -260,7 +261,7 @@ def cancel_orphan(stage: Stage) -> None:
     stage.witness.let_go(stage.name, "charge")
     stage.cancel(task)
     pause(stage.limits.ttl_ms / 1000)
-    stage.look_silence()
+    look_at_silence(stage)
     stage.worker("heir")
     stage.until_rest()
 

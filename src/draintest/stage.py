@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 from . import faults
 from .commands import run
-from .history import History, Record, now_ms
+from .history import History, Record
 from .network import HERE as HOST
 from .network import Namespace
 from .processes import Process, group
@@ -223,17 +223,6 @@ class Stage:
         for owner in owners:
             self.tell("owner", **owner)
         return owners
-
-    def look_silence(self) -> None:
-        """For how long an owner has not been heard, by the target's metrics; recorded. Asked where
-        all owners are well, or all are dead."""
-        if "metrics" not in self.target.offers:
-            return
-        asked_ms = now_ms()
-        with contextlib.suppress(CannotSay):
-            told = self.target.metrics()
-            if "silence_s" in told:
-                self.tell("silence", said_s=told["silence_s"], asked_ms=asked_ms)
 
     def tasks(self) -> list[Shape] | None:
         """Every task as the target shows it; None if it cannot say now."""
