@@ -13,7 +13,7 @@ import pytest
 from draintest import peers, plan
 from draintest.checks.table import TABLE
 from draintest.compare import COLUMNS, Compared, table, write
-from draintest.peers.maker import names
+from draintest.peers.maker import _install, names
 from draintest.target import OFFERS, CannotSay
 from draintest.verdict import CheckVerdict, Finding, Verdict
 from tests.draintest.conftest import BrokenMaker, Judged
@@ -31,8 +31,18 @@ def test_a_peer_is_pinned_and_says_how_it_is_configured_and_what_it_does_not_cla
     assert set(told["target"]["offers"]) <= set(OFFERS)
     assert set(told["peer"].get("not_claimed", ())) <= NUMBERS
     assert "==" in told["peer"]["requirements"][0]
+    assert all("@" in package[1:] for package in told["peer"].get("npm", ()))
     assert len(told["peer"]["configured"]) > 40
     ast.parse((FOLDER / name / "adapter.py.in").read_text())
+
+
+def test_a_peer_that_needs_npm_says_so_where_there_is_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(CannotSay, match="needs npm"):
+        _install(tmp_path / "home", [], ["@restatedev/restate-server@1.7.12"])
+    assert not (tmp_path / "home").exists()
 
 
 def test_what_a_system_does_not_claim_is_no_failure_and_its_findings_are_kept(

@@ -4,7 +4,8 @@ A peer is a folder here: `peer.toml`, as for any target in a file, with
 
     [peer]
     requirements = ["procrastinate==3.10.0"]   # installed into an environment of their own
-    service = "postgres"                       # or "redis"; {db} is a fresh database of it
+    npm = ["..."]                              # and from npm, into the same folder
+    service = "postgres"                       # or "redis", "restate"; {db} is a fresh one of it
     configured = "..."                         # what its documentation recommends, and was done
     not_claimed = ["C5"]                       # what it does not promise, check by check
 
@@ -21,6 +22,7 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +31,7 @@ from ..postgres import query
 from ..server import Server
 from ..target import CannotSay, Target
 from ..workplace import Workplace
+from .restate_server import Restate
 from .services import Redis
 
 HERE = Path(__file__).parent
@@ -66,7 +69,8 @@ class PeerMaker(CommandMaker):
         settings = tomllib.loads((HERE / name / "peer.toml").read_text())
         self.peer: Mapping[str, Any] = settings["peer"]
         self.not_claimed = frozenset(self.peer.get("not_claimed", ()))
-        self._home = _home(name, self.peer["requirements"])
+        self._npm = self.peer.get("npm", [])
+        self._home = _home(name, [*self.peer["requirements"], *self._npm])
         self._python = self._home / "bin" / "python"
         super().__init__(HERE / name / "peer.toml", limits)
         self._service: Any = None
@@ -74,13 +78,17 @@ class PeerMaker(CommandMaker):
     def open(self, workplace: Workplace) -> None:
         """Install what is not there yet, and start its service."""
         if not self._python.exists():
-            _install(self._home, self.peer["requirements"])
+            _install(self._home, self.peer["requirements"], self._npm)
         for source in (
             HERE / self._settings["target"]["name"] / "adapter.py.in",
             HERE / "world.py.in",
         ):
             shutil.copy(source, self._home / source.name.removesuffix(".in"))
-        kinds = {"postgres": Databases, "redis": Redis}
+        kinds: dict[str, Any] = {
+            "postgres": Databases,
+            "redis": Redis,
+            "restate": partial(Restate, home=self._home, ttl_ms=self.limits.ttl_ms),
+        }
         self._service = kinds[self.peer["service"]](workplace)
 
     def make(self, folder: Path, lane: int) -> Target:
@@ -136,13 +144,21 @@ def _home(name: str, requirements: list[str]) -> Path:
     return parent / f"{name}-{digest}"
 
 
-def _install(home: Path, requirements: list[str]) -> None:
+def _install(home: Path, requirements: list[str], npm: list[str]) -> None:
     """Make it whole or not at all. Raises CannotSay."""
-    for command in (
+    commands = [
         [sys.executable, "-m", "venv", str(home)],
         [str(home / "bin" / "python"), "-m", "pip", "install", "-q", *requirements],
-    ):
+    ]
+    if npm:
+        if shutil.which("npm") is None:
+            raise CannotSay("the peer needs npm (Debian: npm), which is not here")
+        # Without scripts: one of a dependency reports the installation to a third party.
+        quiet = ["--ignore-scripts", "--no-audit", "--no-fund"]
+        commands.append(["npm", "install", "--prefix", str(home), *quiet, *npm])
+    for command in commands:
         done = subprocess.run(command, capture_output=True, timeout=INSTALL_S, check=False)
         if done.returncode:
             shutil.rmtree(home, ignore_errors=True)
-            raise CannotSay(f"{requirements}: {done.stderr.decode(errors='replace')[-400:]}")
+            wanted = [*requirements, *npm]
+            raise CannotSay(f"{wanted}: {done.stderr.decode(errors='replace')[-400:]}")
