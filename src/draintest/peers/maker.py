@@ -5,7 +5,7 @@ A peer is a folder here: `peer.toml`, as for any target in a file, with
     [peer]
     requirements = ["procrastinate==3.10.0"]   # installed into an environment of their own
     npm = ["..."]                              # and from npm, into the same folder
-    service = "postgres"                       # or "redis", "restate"; {db} is a fresh one of it
+    service = "postgres"                       # redis restate temporal; {db}: a fresh one of it
     configured = "..."                         # what its documentation recommends, and was done
     not_claimed = ["C5"]                       # what it does not promise, check by check
 
@@ -21,8 +21,7 @@ import shutil
 import subprocess
 import sys
 import tomllib
-from collections.abc import Mapping
-from functools import partial
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -31,8 +30,9 @@ from ..postgres import query
 from ..server import Server
 from ..target import CannotSay, Target
 from ..workplace import Workplace
+from .redis_server import Redis
 from .restate_server import Restate
-from .services import Redis
+from .temporal_server import Temporal
 
 HERE = Path(__file__).parent
 INSTALL_S = 600.0
@@ -84,10 +84,11 @@ class PeerMaker(CommandMaker):
             HERE / "world.py.in",
         ):
             shutil.copy(source, self._home / source.name.removesuffix(".in"))
-        kinds: dict[str, Any] = {
+        kinds: dict[str, Callable[[Workplace], Any]] = {
             "postgres": Databases,
             "redis": Redis,
-            "restate": partial(Restate, home=self._home, ttl_ms=self.limits.ttl_ms),
+            "restate": lambda workplace: Restate(workplace, self._home, self.limits.ttl_ms),
+            "temporal": lambda workplace: Temporal(workplace, self._home),
         }
         self._service = kinds[self.peer["service"]](workplace)
 

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import json
 import os
-import socket
-import subprocess
 import urllib.error
 import urllib.request
-from contextlib import ExitStack
 from pathlib import Path
 
 from ..target import CannotSay
 from ..waiting import until
 from ..workplace import Workplace
 from .balancer import Balancer
+from .daemon import Daemon, free_ports
 
 START_S = 30.0
-STOP_S = 10.0
 PROGRAM = "node_modules/@restatedev/restate-server-*/bin/restate-server"
 # Of the lease, how much a worker may be silent before it is asked whether it lives. The rest is
 # its time to answer, then its connection is closed; a busy machine needs the larger part for that.
@@ -27,12 +24,12 @@ SILENT = 1 / 4
 class Restate:
     """`restate-server`, a single node with its defaults, but for how soon it misses a worker."""
 
-    def __init__(self, workplace: Workplace, *, home: Path, ttl_ms: int) -> None:
+    def __init__(self, workplace: Workplace, home: Path, ttl_ms: int) -> None:
         program = next(home.glob(PROGRAM), None)
         if program is None:
             raise CannotSay(f"npm has no restate-server for this machine (none in {home})")
         self._folder = workplace.new_folder("restate")
-        fabric, ingress, admin = _free_ports(3)
+        fabric, ingress, admin = free_ports(3)
         self._ingress, self._admin = (f"http://127.0.0.1:{port}" for port in (ingress, admin))
         settings = {
             "BASE_DIR": self._folder / "data",
@@ -49,16 +46,9 @@ class Restate:
             "WORKER__INVOKER__HTTP2_KEEP_ALIVE_TIMEOUT": f"{ttl_ms * (1 - SILENT):.0f}ms",
         }
         environment = {f"RESTATE_{name}": str(value) for name, value in settings.items()}
-        with Path(self._folder / "log").open("wb") as log:
-            self._process = subprocess.Popen(
-                [str(program), "--no-logo"],
-                env={**os.environ, **environment, "DO_NOT_TRACK": "1"},
-                stdout=log,
-                stderr=log,
-                stdin=subprocess.DEVNULL,
-                start_new_session=True,
-            )
-        workplace.answer_for_process(self._process.pid)
+        command = [str(program), "--no-logo"]
+        told = {**os.environ, **environment, "DO_NOT_TRACK": "1"}
+        self._daemon = Daemon(command, self._folder, workplace, told)
         self._balancers: dict[str, Balancer] = {}
         if not until(self._is_up, START_S):
             self.close()
@@ -92,12 +82,7 @@ class Restate:
     def close(self) -> None:
         for balancer in self._balancers.values():
             balancer.close()
-        self._process.terminate()
-        try:
-            self._process.wait(timeout=STOP_S)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
+        self._daemon.close()
 
     def _workers(self, name: str) -> Path:
         return self._folder / name
@@ -113,12 +98,3 @@ def _answers(url: str) -> bool:
             return True
     except (urllib.error.URLError, OSError):
         return False
-
-
-def _free_ports(count: int) -> list[int]:
-    """Held together, so that they differ."""
-    with ExitStack() as held:
-        probes = [held.enter_context(socket.socket()) for _ in range(count)]
-        for probe in probes:
-            probe.bind(("127.0.0.1", 0))
-        return [int(probe.getsockname()[1]) for probe in probes]

@@ -5,15 +5,13 @@ from __future__ import annotations
 import itertools
 import shutil
 import socket
-import subprocess
-from pathlib import Path
 
 from ..target import CannotSay
 from ..waiting import until
 from ..workplace import Workplace
+from .daemon import Daemon, free_ports
 
 START_S = 20.0
-STOP_S = 10.0
 DATABASES = 4096
 
 
@@ -25,17 +23,11 @@ class Redis:
         if program is None:
             raise CannotSay("the peer needs redis-server (Debian: redis-server), which is not here")
         folder = workplace.new_folder("redis")
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self._port = int(probe.getsockname()[1])
+        (self._port,) = free_ports(1)
         command = [program, "--port", str(self._port), "--bind", "127.0.0.1", "--dir", str(folder)]
         command += ["--appendonly", "yes", "--appendfsync", "always", "--save", ""]
         command += ["--databases", str(DATABASES)]
-        with Path(folder / "log").open("wb") as log:
-            self._process = subprocess.Popen(
-                command, stdout=log, stderr=log, stdin=subprocess.DEVNULL, start_new_session=True
-            )
-        workplace.answer_for_process(self._process.pid)
+        self._daemon = Daemon(command, folder, workplace)
         if not until(lambda: self._ask("PING") == "+PONG", START_S):
             raise CannotSay("redis-server did not start")
         self._numbers: dict[str, int] = {}
@@ -55,12 +47,7 @@ class Redis:
         self._in(name, "FLUSHDB")
 
     def close(self) -> None:
-        self._process.terminate()
-        try:
-            self._process.wait(timeout=STOP_S)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
+        self._daemon.close()
 
     def _in(self, name: str, command: str) -> str:
         self.url(name)
