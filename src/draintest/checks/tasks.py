@@ -12,7 +12,8 @@ OVER_BUDGET = 2
 
 def not_lost(case: Case, say: Say) -> None:
     """C8: every acknowledged submit ends, waits, is in review, or can be claimed."""
-    missed = case.view.last("progress.missed")
+    # Where nobody has worked it may still be claimed; that it was to be cancelled is C10's affair.
+    missed = case.view.last("progress.missed") if case.view.of("worker.ready") else None
     shown = case.view.of("task")
     for task in case.tasks if shown else []:
         say.saw()

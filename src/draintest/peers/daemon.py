@@ -1,4 +1,4 @@
-"""A service of a peer, as a process of ours: on loopback, its output in a file, ended with the run."""
+"""A service of a peer, as a process of ours: its output in a file, ended with the run."""
 
 from __future__ import annotations
 
