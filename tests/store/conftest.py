@@ -13,6 +13,7 @@ from outlast.store.verbs import Store
 from tests.store import truth
 from tests.store.databases import PostgresStores, SqliteStores, Stores, migrated
 from tests.support import databases, leftovers
+from tests.support.front import Front
 from tests.support.postgres import PostgresServer
 
 
@@ -47,7 +48,15 @@ def folder_in_memory(memory: Path) -> Iterator[Path]:
         yield Path(folder)
 
 
-@pytest.fixture(params=databases.KINDS)
+@pytest.fixture(scope="session")
+def front() -> Iterator[Front]:
+    """A server that all tests over HTTP share, each with its own store behind it."""
+    front = Front()
+    yield front
+    front.close()
+
+
+@pytest.fixture(params=[*databases.KINDS, *databases.OVER_HTTP])
 def stores(request: pytest.FixtureRequest, folder_in_memory: Path) -> Iterator[Stores]:
     """An empty database of each kind, on which stores are opened; checked when the test ends."""
     stores = open_stores(request, folder_in_memory)
@@ -66,6 +75,8 @@ def store(stores: Stores) -> Store:
 
 
 def open_stores(request: pytest.FixtureRequest, folder: Path) -> Stores:
-    if request.param == databases.SQLITE:
-        return SqliteStores(f"sqlite:{folder / 'outlast.db'}")
-    return PostgresStores(request.getfixturevalue(f"migrated_{request.param}"))
+    over, _, kind = str(request.param).rpartition(" ")
+    front = request.getfixturevalue("front") if over else None
+    if kind == databases.SQLITE:
+        return SqliteStores(f"sqlite:{folder / 'outlast.db'}", front)
+    return PostgresStores(request.getfixturevalue(f"migrated_{kind}"), front)

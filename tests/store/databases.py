@@ -11,10 +11,12 @@ import psycopg
 from psycopg.rows import dict_row
 
 from outlast.core.clock import Env, HandClock
+from outlast.server.app import Server
 from outlast.store.migrate import migrate
 from outlast.store.open import open_database, open_store
 from outlast.store.verbs import Store
 from tests.store.mutants import open_with_mutant
+from tests.support.front import Front
 
 Row = dict[str, Any]
 # What a verb that is not allowed must leave as it was, byte for byte.
@@ -26,22 +28,35 @@ class Stores:
 
     kind: str
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, front: Front | None = None) -> None:
+        """`front`: the server over which stores are opened; None: on the database itself."""
         self.url = url
         self.clock = HandClock()
         self.env = Env(self.clock, random.Random(1))
         self.pruned = False  # counters then say more than the logs that are left
         self._opened: list[Store] = []
+        self._front = front
+        self._server = Server(self.open_here) if front else None
 
     def open(self) -> Store:
         """Another store on this database, with a connection of its own."""
-        store = open_with_mutant(self.url, self.env) or open_store(self.url, env=self.env)
+        if self._front is None or self._server is None:
+            store = self.open_here()
+        else:
+            self._front.app = self._server.app
+            store = open_store(self._front.url, env=self.env)
         self._opened.append(store)
         return store
+
+    def open_here(self) -> Store:
+        """A store without a server between."""
+        return open_with_mutant(self.url, self.env) or open_store(self.url, env=self.env)
 
     def close(self) -> None:
         for store in self._opened:
             store.close()
+        if self._server is not None:
+            self._server.close()
 
     def move(self, by_ms: int) -> None:
         """Let time pass, for this process and for the database."""
@@ -92,8 +107,8 @@ class SqliteStores(Stores):
 
     kind = "sqlite"
 
-    def __init__(self, url: str) -> None:
-        super().__init__(url)
+    def __init__(self, url: str, front: Front | None = None) -> None:
+        super().__init__(url, front)
         open_store(url, env=self.env, create=True).close()
         path = url.removeprefix("sqlite:")
         self.connection = sqlite3.connect(path, isolation_level=None, timeout=10)
@@ -128,8 +143,8 @@ class PostgresStores(Stores):
 
     kind = "postgres"
 
-    def __init__(self, url: str) -> None:
-        super().__init__(url)
+    def __init__(self, url: str, front: Front | None = None) -> None:
+        super().__init__(url, front)
         self.connection: psycopg.Connection[Row] = psycopg.connect(
             url, autocommit=True, row_factory=dict_row, options="-c search_path=outlast"
         )

@@ -7,6 +7,7 @@ import pytest
 from outlast.store.verbs import Store
 from tests.store.databases import Stores
 from tests.store.world import OPERATOR, start
+from tests.support.databases import on_the_database
 from tests.support.waiting import until
 
 HEARD_S = 10.0
@@ -20,6 +21,7 @@ def test_nothing_is_hinted_where_nothing_has_happened(stores: Stores) -> None:
     assert not listener.hinted()
 
 
+@on_the_database
 @pytest.mark.parametrize("reason", ["drain", "deadline", "unstarted", "trust"])
 def test_a_release_is_hinted_once(stores: Stores, store: Store, reason: str) -> None:
     owner = start(store)
@@ -31,6 +33,7 @@ def test_a_release_is_hinted_once(stores: Stores, store: Store, reason: str) -> 
     assert not listener.hinted()
 
 
+@on_the_database
 def test_a_death_that_was_seen_and_a_revoked_lease_are_hinted(stores: Stores, store: Store) -> None:
     crashed, revoked = start(store, worker="crashed"), start(store, worker="revoked")
     listener = listening(stores)
@@ -42,6 +45,7 @@ def test_a_death_that_was_seen_and_a_revoked_lease_are_hinted(stores: Stores, st
     until(listener.hinted, "a hint of the revoked lease", timeout_s=HEARD_S)
 
 
+@on_the_database
 def test_a_connection_that_is_made_anew_hears_hints_again(stores: Stores, store: Store) -> None:
     owner = start(store)
     listener = listening(stores)
@@ -54,6 +58,7 @@ def test_a_connection_that_is_made_anew_hears_hints_again(stores: Stores, store:
     until(listener.hinted, "a hint on the new connection", timeout_s=HEARD_S)
 
 
+@on_the_database
 def test_asking_for_hints_never_connects(stores: Stores, store: Store) -> None:
     """It is done 40 times a second, also while the database is away: the next look connects."""
     listener = listening(stores)
@@ -62,6 +67,7 @@ def test_asking_for_hints_never_connects(stores: Stores, store: Store) -> None:
     assert listener.database._open is None  # type: ignore[attr-defined]
 
 
+@on_the_database
 def test_a_step_on_postgres_notifies_nobody(stores: Stores, store: Store) -> None:
     """Commits that notify queue up behind each other: a step must not be one."""
     owner = start(store)

@@ -22,6 +22,7 @@ from tests.store.world import (
     start,
     submit,
 )
+from tests.support.databases import on_the_database
 
 
 def test_an_empty_store_counts_nothing(store: Store) -> None:
@@ -228,6 +229,7 @@ SPEND = {
 }
 
 
+@on_the_database
 def test_work_in_the_same_database_joins_the_append(stores: Stores, store: Store) -> None:
     ledger_of_ones_own(stores)
     owner = start(store)
@@ -246,6 +248,7 @@ def test_work_in_the_same_database_joins_the_append(stores: Stores, store: Store
     stores.change("drop table accounts")
 
 
+@on_the_database
 def test_work_of_a_zombie_is_undone_with_its_refusal(stores: Stores, store: Store) -> None:
     ledger_of_ones_own(stores)
     zombie = start(store)
@@ -262,6 +265,7 @@ def test_work_of_a_zombie_is_undone_with_its_refusal(stores: Stores, store: Stor
     stores.change("drop table accounts")
 
 
+@on_the_database
 def test_work_that_raises_leaves_nothing(stores: Stores, store: Store) -> None:
     ledger_of_ones_own(stores)
     owner = start(store)

@@ -57,6 +57,7 @@ LIST_ROWS = 100
 LOCK_TIMEOUT_MS = 200
 IN_TRANSACTION_MIN_MS = 1_000
 CONNECT_TIMEOUT_S = 5
+HTTP_TIMEOUT_MIN_S = 1.0
 SQLITE_BUSY_MS = 10_000
 REAP_TRIES = 5
 # A look does not see what should not be there, like a wake that was missed; a sweep does.

@@ -26,6 +26,11 @@ def check_version(database: Database) -> None:
         found = database.once("read_version")[0]["version"]
     except WrongTables:
         found = None
+    refuse_other(found)
+
+
+def refuse_other(found: int | None) -> None:
+    """Raises SchemaMismatch for any version but ours."""
     if found != VERSION:
         raise SchemaMismatch(found, VERSION)
 

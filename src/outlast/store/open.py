@@ -1,9 +1,10 @@
-"""Open a store by its URL: `sqlite:PATH` or `postgresql://…`."""
+"""Open a store by its URL: `sqlite:PATH`, `postgresql://…`, or `https://…` of a server."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import cast
 
 from ..core import limits
 from ..core.clock import Env
@@ -13,6 +14,8 @@ from .database import Database
 from .sql_store import SqlStore
 from .statements import load
 from .verbs import Store
+
+HTTP = ("https://", "http://")
 
 
 def open_store(
@@ -31,6 +34,8 @@ def open_store(
     Raises Unavailable, SchemaMismatch, BadSetting.
     """
     env = env or Env()
+    if url.startswith(HTTP):
+        return _remote(url, ttl_ms, check)
     database, schema = open_database(url, env=env, ttl_ms=ttl_ms, create=create)
     try:
         if create and database.dialect == "sqlite":
@@ -66,10 +71,24 @@ def open_database(
         dsn, schema, pooler = read_url(url)
         texts = statements or load("postgres", schema)
         return PostgresDatabase(dsn, schema, texts, bound_ms=bound_ms, pooler=pooler), schema
+    if url.startswith(HTTP):
+        raise BadSetting(
+            "the tables are behind a server that is reached over HTTP; nothing was done. "
+            "Give this command the database's own URL"
+        )
     raise BadSetting(
         f"{url!r} is no database that Outlast knows; nothing was opened. "
         "Use sqlite:PATH or postgresql://…"
     )
+
+
+def _remote(url: str, ttl_ms: int, check: bool) -> Store:
+    from .http_store import HttpStore
+
+    store = cast(Store, HttpStore(url, ttl_ms))
+    if check:
+        migrations.refuse_other(store.version())
+    return store
 
 
 def sqlite_path(url: str) -> Path:
