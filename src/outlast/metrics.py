@@ -243,23 +243,28 @@ class Collector:
     def families(self) -> list[Family]:
         began = self._monotonic_ms()
         try:
-            self._last = (self._read(), self._monotonic_ms())
-            up = 1
+            counts = self._read()
         except OutlastError:
-            up = 0
+            counts = None
+        return self.told(counts, self._monotonic_ms() - began)
+
+    def told(self, counts: Counts | None, took_ms: int) -> list[Family]:
+        """What is exported after a look; `counts`: None where the store could not be asked."""
         now = self._monotonic_ms()
+        if counts is not None:
+            self._last = (counts, now)
         found = [] if self._last is None else families(self._last[0], now - self._last[1])
         return [
             *found,
             _single(
                 "outlast_collector_up",
                 "1: the store answered this scrape; 0: ages go on from the last good look.",
-                up,
+                int(counts is not None),
             ),
             _single(
                 "outlast_collector_duration_seconds",
                 "How long this scrape's look took.",
-                (now - began) / 1000,
+                took_ms / 1000,
             ),
             Family(
                 "outlast_build_info",

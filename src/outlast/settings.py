@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Mapping
 from typing import Any
+from urllib.parse import quote
 
 import msgspec
 
@@ -34,6 +35,7 @@ class Setting(msgspec.Struct, frozen=True):
 
 SETTINGS: tuple[Setting, ...] = (
     Setting("db", DEFAULT_DB, "the store: sqlite:PATH or postgresql://...", secret=True),
+    Setting("token", "", "what to show a server that is the store (https://...)", secret=True),
     Setting("queue", "default", "the queues a worker takes from, with commas between"),
     Setting("slots", 10, "how many tasks a worker runs at once"),
     Setting("ttl", "30s", "how long a lease lasts without a heartbeat"),
@@ -71,7 +73,8 @@ class Settings:
     def db(self, flag: str | None = None) -> str:
         """The store's URL, checked for its scheme; raises BadSetting."""
         value, source = self.look_up("db", flag)
-        return db_url(value, source)
+        url = db_url(value, source)
+        return self._with_token(url) if url.startswith("http") else url
 
     def text(self, name: str, flag: str | None = None) -> str:
         value, source = self.look_up(name, flag)
@@ -116,6 +119,11 @@ class Settings:
             raise BadSetting(f"{source}: no queue is named; nothing was done")
         return names
 
+    def _with_token(self, url: str) -> str:
+        """The URL of a server, with the token before its host, where none is there yet."""
+        token, scheme, rest = self.text("token"), *url.split("://", 1)
+        return f"{scheme}://{quote(token, safe='')}@{rest}" if token and "@" not in rest else url
+
     def _variable(self, setting: Setting) -> tuple[str, str] | None:
         value = self._environ.get(setting.variable)
         file_variable = f"{setting.variable}_FILE"
@@ -140,12 +148,7 @@ def db_url(value: Any, source: str) -> str:
     if not isinstance(value, str) or not value.startswith(DB_SCHEMES) or value == "sqlite:":
         raise BadSetting(
             f"{source}: {redacted(str(value))!r:.80} is no store; nothing was done. "
-            "Write sqlite:PATH or postgresql://user@host/name"
-        )
-    if value.startswith("http"):
-        raise BadSetting(
-            f"{source}: a store over HTTP is not part of this version; nothing was done. "
-            "Write sqlite:PATH or postgresql://user@host/name"
+            "Write sqlite:PATH, postgresql://user@host/name, or https://host of a server"
         )
     return value
 
@@ -176,6 +179,8 @@ def redacted(url: str) -> str:
     end = min((i for i in map(rest.find, "/?#") if i >= 0), default=len(rest))
     credentials, at, host = rest[:end].rpartition("@")
     user, colon, _ = credentials.partition(":")
+    if scheme.startswith("http") and at:
+        user, colon = "***", ""
     shown = f"{scheme}://{user}{':***' if colon else ''}{at}{host}{rest[end:]}"
     head, found, tail = shown.partition("password=")
     return (

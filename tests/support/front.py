@@ -16,7 +16,7 @@ class Front:
 
     def __init__(self) -> None:
         self.app: Any = None
-        # With its protocol named: asyncio sets TCP_NODELAY on no other, and each answer takes 40 ms.
+        # With its protocol named: asyncio sets TCP_NODELAY on no other.
         self._socket = socket.socket(proto=socket.IPPROTO_TCP)
         self._socket.bind(("127.0.0.1", 0))
         self.url = f"http://127.0.0.1:{self._socket.getsockname()[1]}"

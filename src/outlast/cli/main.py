@@ -38,6 +38,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "prune": ("upkeep", "Remove tasks that ended long ago."),
     "migrate": ("upkeep", "Bring the store's tables to this version."),
     "doctor": ("upkeep", "Look for what is wrong with the store."),
+    "serve": ("serve", "The store over HTTP, for workers elsewhere."),
+    "token": ("token", "Who may ask a server, and for what."),
     "metrics": ("metrics", "The metrics, once or served for Prometheus."),
     "drain-test": ("drain_test", "Harm workers on a store like yours, and judge."),
 }

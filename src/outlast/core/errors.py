@@ -6,6 +6,7 @@ OutlastError
 │  ├─ UnknownAgent
 │  ├─ UnknownEffect
 │  ├─ UnknownWorker
+│  ├─ UnknownToken
 │  ├─ NotSerializable
 │  ├─ PayloadTooLarge
 │  ├─ KeyReused
@@ -13,7 +14,9 @@ OutlastError
 │  └─ BrokenChain
 ├─ Refused               nobody: nothing was written
 │  ├─ LeaseLost
-│  └─ NotAllowedNow
+│  ├─ NotAllowedNow
+│  ├─ NotSignedIn
+│  └─ Forbidden
 ├─ NeedsReview           a person
 │  ├─ EffectUnknown
 │  ├─ EffectConflict
@@ -105,6 +108,20 @@ class UnknownWorker(UsageError):
         self.worker = worker
 
 
+class UnknownToken(UsageError):
+    """No token has this id."""
+
+    exit_code = 3
+    http_status = 404
+
+    def __init__(self, token_id: str) -> None:
+        super().__init__(
+            f"there is no token {token_id!r} in this store; nothing was written. "
+            "`outlast token list` lists them"
+        )
+        self.token_id = token_id
+
+
 class NotSerializable(UsageError):
     """A value would not come back from JSON as it went in."""
 
@@ -177,6 +194,18 @@ class LeaseLost(Refused):
 
 class NotAllowedNow(Refused):
     """The state of the task does not allow this."""
+
+
+class NotSignedIn(Refused):
+    """A server wants a token, and was given none, or one that is not good any more."""
+
+    http_status = 401
+
+
+class Forbidden(Refused):
+    """The token is good, but not for this."""
+
+    http_status = 403
 
 
 class NeedsReview(OutlastError):

@@ -52,12 +52,18 @@ REAP_BATCH = 100
 READ_BATCH = 2_000
 PRUNE_BATCH = 500
 LIST_ROWS = 100
+TOKENS = 1_000
 
 # Locks and connections
 LOCK_TIMEOUT_MS = 200
 IN_TRANSACTION_MIN_MS = 1_000
 CONNECT_TIMEOUT_S = 5
 HTTP_TIMEOUT_MIN_S = 1.0
+REQUEST_S = 30.0
+KEEP_ALIVE_S = 75
+SERVER_LEAVES_S = 4
+SERVER_CONNECTIONS = 2_000
+BACKLOG = 512
 SQLITE_BUSY_MS = 10_000
 REAP_TRIES = 5
 # A look does not see what should not be there, like a wake that was missed; a sweep does.

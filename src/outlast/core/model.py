@@ -200,7 +200,10 @@ WorkerState = Literal["active", "draining", "retired"]
 
 
 class Worker(msgspec.Struct, frozen=True):
-    """A worker process; its id is new at every start, whatever its host and pid."""
+    """A worker process; its id is new at every start, whatever its host and pid.
+
+    `token`: the id of the API token with which it came, "" where it is on the database itself.
+    """
 
     id: str
     host: str
@@ -216,6 +219,27 @@ class Worker(msgspec.Struct, frozen=True):
     beat_ms: int
     loop_blocked_ms: int = 0
     drain_by: str | None = None
+    token: str = ""
+
+
+Role = Literal["viewer", "operator", "worker", "admin"]
+
+
+class Token(msgspec.Struct, frozen=True):
+    """Who may ask a server over HTTP, and for what. The secret itself is nowhere.
+
+    `digest`: sha256 of the secret, hex. `expires_ms`: None: never.
+    """
+
+    id: str
+    name: str
+    role: Role
+    digest: str
+    created_by: str
+    created_ms: int
+    expires_ms: int | None = None
+    revoked_by: str | None = None
+    revoked_ms: int | None = None
 
 
 class Observation(msgspec.Struct, frozen=True):

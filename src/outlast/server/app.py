@@ -2,38 +2,127 @@
 
 from __future__ import annotations
 
+import ipaddress
+import time
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 
 from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.middleware.trustedhost import TrustedHostMiddleware
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
-from ..store.verbs import Store
-from .desk import Desk
-from .store_api import StoreApi
+from ..core.errors import OutlastError, Unavailable
+from ..metrics import CONTENT_TYPE, Collector, text
+from ..store.verbs import Counts, Store
+from .access import Gate
+from .desk import Busy, Desk
+from .store_api import StoreApi, as_response, bearer
 
 BEAT_THREADS, THREADS = 2, 8
 WAITING_MAX = 1_000
+HERE = ("localhost", "127.0.0.1", "[::1]")
 
 
 class Server:
-    """An ASGI application on a store; `open_store` gives each of its threads a connection."""
+    """An ASGI application on a store; `open_store` gives each of its threads a connection.
 
-    def __init__(self, open_store: Callable[[], Store]) -> None:
+    `asks_for_tokens`: False only where nobody but this machine can come. `hosts`: the names under
+    which it may be asked for; others are turned away, so that no page elsewhere can reach in by a
+    name that it points at us.
+    """
+
+    def __init__(
+        self,
+        open_store: Callable[[], Store],
+        *,
+        asks_for_tokens: bool = False,
+        hosts: tuple[str, ...] = HERE,
+        version: str = "",
+    ) -> None:
         self._beats = Desk("beats", open_store, threads=BEAT_THREADS, waiting_max=WAITING_MAX)
         self._rest = Desk("requests", open_store, threads=THREADS, waiting_max=WAITING_MAX)
-        store_api = StoreApi(self._beats, self._rest)
+        self._gate = Gate(asks_for_tokens)
+        self._collector = Collector(_ask_elsewhere, version=version)
+        self.leaving = False
+        store_api = StoreApi(self._gate, self._beats, self._rest)
         self.app = Starlette(
-            routes=[Route("/store/{verb}", store_api.answer, methods=["POST"])],
+            routes=[
+                Route("/livez", self._livez),
+                Route("/readyz", self._readyz),
+                Route("/metrics", self._metrics),
+                Route("/store/{verb}", store_api.answer, methods=["POST"]),
+            ],
+            middleware=[
+                Middleware(TrustedHostMiddleware, allowed_hosts=[*hosts], www_redirect=False)
+            ],
+            exception_handlers={OutlastError: _told},
             lifespan=self._lifespan,
         )
+
+    def leave(self) -> None:
+        """From now on we are not ready; what streams comes to its end."""
+        self.leaving = True
 
     def close(self) -> None:
         """Let what is being done come to its end."""
         for desk in (self._beats, self._rest):
             desk.close()
 
+    async def _livez(self, _: Request) -> Response:
+        """Whether this process answers: the database is not asked, lest its trouble restart us."""
+        return PlainTextResponse("ok\n")
+
+    async def _readyz(self, _: Request) -> Response:
+        """Whether requests should be sent here: the database answers, and we are not leaving."""
+        if self.leaving:
+            return PlainTextResponse("leaving\n", 503)
+        try:
+            await self._beats.ask(lambda store: store.now_ms())
+        except (Unavailable, Busy) as error:
+            return PlainTextResponse(f"{error}\n", 503)
+        return PlainTextResponse("ok\n")
+
+    async def _metrics(self, request: Request) -> Response:
+        """For Prometheus; while the database is away, ages go on from the last good look."""
+        token = bearer(request)
+        began = time.monotonic()
+
+        def look(store: Store) -> Counts:
+            self._gate.identity(store, token).must("counts")
+            return store.counts()
+
+        counts = None
+        with suppress(Unavailable, Busy):
+            counts = await self._rest.ask(look)
+        if counts is None and self._gate.asks_for_tokens:
+            raise Unavailable("the store", "it does not answer, so no token can be looked up")
+        took_ms = int((time.monotonic() - began) * 1_000)
+        told = text(self._collector.told(counts, took_ms))
+        return Response(told, media_type=CONTENT_TYPE)
+
     @asynccontextmanager
     async def _lifespan(self, _: Starlette) -> AsyncIterator[None]:
         yield
         self.close()
+
+
+def is_loopback(address: str) -> bool:
+    """Whether only this machine can come in by an address."""
+    if address == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(address).is_loopback
+    except ValueError:
+        return False
+
+
+def _ask_elsewhere() -> Counts:
+    raise AssertionError("the desk asks the store, not the collector")
+
+
+async def _told(_: Request, error: Exception) -> Response:
+    assert isinstance(error, OutlastError)
+    return as_response(error)

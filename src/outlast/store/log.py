@@ -55,6 +55,10 @@ class LogVerbs(Verbs):
         rows = self.database.once("read_events", task_id=task_id, after=after, limit=limit)
         return [event_of(row) for row in rows]
 
+    def granted(self, task_id: str, epoch: int) -> Event | None:
+        rows = self.database.once("grant_of", task_id=task_id, epoch=epoch)
+        return event_of(rows[0]) if rows else None
+
     def last(self, task_id: str, kind: str) -> Event | None:
         if kind:
             rows = self.database.once("last_event_of_kind", task_id=task_id, kind=kind)

@@ -6,8 +6,9 @@ from .effects import EffectVerbs
 from .leases import LeaseVerbs
 from .log import LogVerbs
 from .tasks import TaskVerbs
+from .tokens import TokenVerbs
 from .upkeep import UpkeepVerbs, WorkerVerbs
 
 
-class SqlStore(TaskVerbs, LeaseVerbs, LogVerbs, EffectVerbs, WorkerVerbs, UpkeepVerbs):
+class SqlStore(TaskVerbs, LeaseVerbs, LogVerbs, EffectVerbs, WorkerVerbs, TokenVerbs, UpkeepVerbs):
     """All verbs of `verbs.Store`, a noun a file."""

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
-from ..core.model import Effect, Event, Lease, Task, Worker
+from ..core.model import Effect, Event, Lease, Task, Token, Worker
 
 # A plain path: importlib.resources alone would be a tenth of the start-up of `outlast ps`.
 SQL = Path(__file__).with_name("sql")
-FILES = ("events", "tasks", "leases", "effects", "signals", "workers")
+FILES = ("events", "tasks", "leases", "effects", "signals", "workers", "tokens")
 
 # The only words in which the two databases differ: SQLite has one writer, whose commit others see.
 DIALECTS = {
@@ -24,7 +24,7 @@ DIALECTS = {
 }
 
 
-def _columns(value: type[Task | Event | Lease | Effect | Worker]) -> str:
+def _columns(value: type[Task | Event | Lease | Effect | Worker | Token]) -> str:
     names = value.__struct_fields__
     return ", ".join('grant_digest as "grant"' if name == "grant" else name for name in names)
 
@@ -35,6 +35,7 @@ COLUMNS = {
     "lease": _columns(Lease),
     "effect": _columns(Effect),
     "worker": _columns(Worker),
+    "token": _columns(Token),
 }
 
 

@@ -28,7 +28,8 @@ class WorkerVerbs(Verbs):
         for what, text in (("host", worker.host), ("build", worker.build), ("id", worker.id)):
             checked(f"the worker's {what}", text)
         fields = asdict(worker)
-        wanted = ("id", "host", "pid", "build", "queues", "agents", "slots", "ttl_ms", "grace_ms")
+        wanted = ("id", "host", "pid", "build", "queues", "agents", "slots", "ttl_ms", "grace_ms",
+                  "token")  # fmt: skip
         with self.database.transaction() as session:
             session.run("enlist_worker", **{name: fields[name] for name in wanted})
             row = session.run("get_worker", worker=worker.id)[0]
@@ -53,6 +54,12 @@ class WorkerVerbs(Verbs):
             session.run("set_worker_state", worker=worker_id, state=state)
             if state == "retired":
                 _fold_counters(session, worker_id)
+
+    def worker(self, worker_id: str) -> Worker:
+        rows = self.database.once("get_worker", worker=worker_id)
+        if not rows:
+            raise UnknownWorker(worker_id)
+        return Worker(**rows[0])
 
     def workers(self) -> list[Worker]:
         return [Worker(**row) for row in self.database.once("all_workers", limit=1_000)]

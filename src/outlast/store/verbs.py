@@ -22,8 +22,10 @@ from ..core.model import (
     Lease,
     Observation,
     Offer,
+    Role,
     Signal,
     Task,
+    Token,
     Worker,
     WorkerState,
 )
@@ -255,6 +257,16 @@ class Pruned(msgspec.Struct, frozen=True):
     events: int
 
 
+class NewToken(msgspec.Struct, frozen=True):
+    """A token to keep: its secret's digest alone. `lasts_ms`: None: for ever."""
+
+    id: str
+    name: str
+    role: Role
+    digest: str
+    lasts_ms: int | None
+
+
 class Finding(msgspec.Struct, frozen=True):
     """Something that `outlast doctor` looked at."""
 
@@ -337,6 +349,9 @@ class Log(Protocol):
 
     def read(self, task_id: str, *, after: int = 0, limit: int = 2_000) -> list[Event]: ...
 
+    def granted(self, task_id: str, epoch: int) -> Event | None:
+        """The event that granted an epoch; None: there is none, or it was pruned."""
+
     def last(self, task_id: str, kind: str) -> Event | None:
         """The newest event of a kind (checkpoints), or of any kind where `kind` is empty."""
 
@@ -402,7 +417,23 @@ class Workers(Protocol):
     def retire(self, worker_id: str, state: WorkerState = "retired") -> None:
         """Note that a worker is draining or gone; its counters are folded when it is gone."""
 
+    def worker(self, worker_id: str) -> Worker:
+        """Raises UnknownWorker."""
+
     def workers(self) -> list[Worker]: ...
+
+
+class Tokens(Protocol):
+    def add_token(self, token: NewToken, order: Order) -> Token:
+        """Keep a token; sent again it is the same one. Raises UsageError."""
+
+    def token(self, token_id: str) -> Token:
+        """Raises UnknownToken."""
+
+    def tokens(self) -> list[Token]: ...
+
+    def revoke_token(self, token_id: str, order: Order) -> Token:
+        """From now on it is good for nothing. Raises UnknownToken."""
 
 
 class Upkeep(Protocol):
@@ -428,5 +459,5 @@ class Upkeep(Protocol):
     def close(self) -> None: ...
 
 
-class Store(Tasks, Leases, Log, Effects, Workers, Upkeep, Protocol):
+class Store(Tasks, Leases, Log, Effects, Workers, Tokens, Upkeep, Protocol):
     """All verbs. A store may be used from one thread at a time; `open` gives each its own."""

@@ -49,6 +49,15 @@ select {event}
  order by seq desc
  limit 1
 
+-- name: grant_of
+-- To whom an epoch was granted.
+select {event}
+  from outlast.events
+ where task_id = :task_id
+   and kind = 'lease.granted'
+   and holder = :epoch
+ limit 1
+
 -- name: has_result_since
 -- Whether the lease that began at :after has had a result: then its end does not count in a row.
 select 1 as found

@@ -3,9 +3,9 @@
 -- name: enlist_worker
 insert into outlast.workers (
        id, host, pid, build, queues, agents, slots, ttl_ms, grace_ms, state, started_ms, beat_ms,
-       loop_blocked_ms, drain_by)
+       loop_blocked_ms, drain_by, token)
 values (:id, :host, :pid, :build, :queues, :agents, :slots, :ttl_ms, :grace_ms, 'active',
-       (select outlast.now_ms()), (select outlast.now_ms()), 0, null)
+       (select outlast.now_ms()), (select outlast.now_ms()), 0, null, :token)
     on conflict (id) do update
    set state = 'active', beat_ms = excluded.beat_ms
 

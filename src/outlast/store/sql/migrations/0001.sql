@@ -139,7 +139,8 @@ create table outlast.workers (
     started_ms bigint not null,
     beat_ms bigint not null,
     loop_blocked_ms bigint not null,
-    drain_by text
+    drain_by text,
+    token text not null
 );
 
 -- Metric counters: a row a worker, summed when read; '' holds what gone workers counted.
@@ -157,4 +158,16 @@ create table outlast.queues (
     paused_by text not null,
     paused_why text not null,
     paused_ms bigint not null
+);
+
+create table outlast.tokens (
+    id text not null primary key,
+    name text not null,
+    role text not null,
+    digest text not null,
+    created_by text not null,
+    created_ms bigint not null,
+    expires_ms bigint,
+    revoked_by text,
+    revoked_ms bigint
 );

@@ -1,0 +1,69 @@
+"""Serving: a socket, a server on it, and an end that is bounded."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable
+
+import uvicorn
+
+from ..core import limits
+from ..core.errors import BadSetting
+from .app import Server
+
+
+class Listening:
+    """A socket that listens from now on, so that a port that is taken is known at once."""
+
+    def __init__(self, address: str, port: int) -> None:
+        """Raises BadSetting."""
+        try:
+            family, kind, protocol, _, where = socket.getaddrinfo(
+                address, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+            )[0]
+            # With its protocol named: asyncio sets TCP_NODELAY on no other, and each answer that
+            # is written in two parts would wait 40 ms for an acknowledgement.
+            self.socket = socket.socket(family, kind, protocol or socket.IPPROTO_TCP)
+            self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            self.socket.bind(where)
+            self.socket.listen(limits.BACKLOG)
+        except OSError as error:
+            raise BadSetting(
+                f"nothing can be served at {address}:{port} ({error.strerror}); nothing was started"
+            ) from error
+        self.port = int(self.socket.getsockname()[1])
+
+
+def serve(server: Server, listening: Listening, *, up: Callable[[], None]) -> None:
+    """Answer until SIGTERM or Ctrl-C; then end what is being answered, within a bound.
+
+    `up`: called once it answers.
+    """
+    config = uvicorn.Config(
+        server.app,
+        log_level="warning",
+        access_log=False,
+        ws="none",
+        server_header=False,
+        timeout_keep_alive=limits.KEEP_ALIVE_S,
+        timeout_graceful_shutdown=limits.SERVER_LEAVES_S,
+        limit_concurrency=limits.SERVER_CONNECTIONS,
+    )
+    _Uvicorn(config, server, up).run([listening.socket])
+
+
+class _Uvicorn(uvicorn.Server):
+    """Tells when it has begun, and tells the application when it is to leave."""
+
+    def __init__(self, config: uvicorn.Config, server: Server, up: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._ours, self._up = server, up
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        if self.started:
+            self._up()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._ours.leave()
+        await super().shutdown(sockets)

@@ -1,0 +1,89 @@
+"""A server before a SQLite store, asked with tokens of every role."""
+
+from __future__ import annotations
+
+import http.client
+import random
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+
+from outlast.core.clock import Env, HandClock
+from outlast.core.model import Role
+from outlast.server.access import new_token
+from outlast.server.app import Server
+from outlast.store.open import open_store
+from outlast.store.verbs import Order, Store
+from tests.support.front import Front
+
+ROLES: tuple[Role, ...] = ("viewer", "operator", "worker", "admin")
+ANN = Order("ann", "because")
+
+
+@pytest.fixture(scope="session")
+def front() -> Iterator[Front]:
+    front = Front()
+    yield front
+    front.close()
+
+
+class Served:
+    """One store, served. `here`: the store itself; `as_role`: over HTTP, with a token."""
+
+    def __init__(self, front: Front, path: Path, **options: Any) -> None:
+        self.clock = HandClock()
+        env = Env(self.clock, random.Random(1))
+        url = f"sqlite:{path}"
+        self.here = open_store(url, env=env, create=True)
+        self.server = Server(lambda: open_store(url, env=env), **options)
+        self._front, self._opened = front, [self.here]
+        front.app = self.server.app
+        self.tokens: dict[str, str] = {}
+        self.url = front.url
+
+    def token(self, role: Role, lasts_ms: int | None = None) -> str:
+        kept, text = new_token(f"{role} of the test", role, lasts_ms)
+        self.here.add_token(kept, ANN)
+        return text
+
+    def open(self, token: str = "") -> Store:
+        """A store over HTTP, with that token."""
+        scheme, _, rest = self.url.partition("://")
+        url = f"{scheme}://{token}@{rest}" if token else self.url
+        self._opened.append(open_store(url, check=False))
+        return self._opened[-1]
+
+    def request(
+        self, method: str, path: str, body: bytes = b"", **headers: str
+    ) -> tuple[int, dict[str, str], bytes]:
+        """(status, headers, body) of a plain request."""
+        connection = http.client.HTTPConnection(urlsplit(self.url).netloc, timeout=30)
+        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        connection.request(method, path, body or None, named)
+        answer = connection.getresponse()
+        told = {name.lower(): value for name, value in answer.getheaders()}
+        found = answer.status, told, answer.read()
+        connection.close()
+        return found
+
+    def close(self) -> None:
+        for store in self._opened:
+            store.close()
+        self.server.close()
+
+
+@pytest.fixture
+def serve(front: Front, tmp_path: Path) -> Iterator[Callable[..., Served]]:
+    """Serves an empty store: `serve(asks_for_tokens=True)`."""
+    started: list[Served] = []
+
+    def start(**options: Any) -> Served:
+        started.append(Served(front, tmp_path / "outlast.db", **options))
+        return started[-1]
+
+    yield start
+    for each in started:
+        each.close()

@@ -1,0 +1,242 @@
+"""Nobody gets in where they do not belong: every verb, every role, and a worker's own leases."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import pytest
+
+from outlast.core.errors import Forbidden, NotSignedIn, UsageError
+from outlast.server.access import ALLOWED
+from outlast.store.messages import messages
+from outlast.store.verbs import Claim, EffectQuery, Query, Renewal, Store
+from tests.server.conftest import ANN, ROLES, Served
+from tests.store.world import AGENT, LIMITS, QUEUE, TTL, Owner, new_task, submit, worker
+from tests.store.world import new_token as name_of_a_claim
+
+Serve = Callable[..., Served]
+# What each role may ask. Written out: whoever changes it must say so here as well.
+READS = {
+    "get", "find", "signals", "read", "last", "granted", "stands", "find_effects", "observations",
+    "worker", "workers", "counts", "paused", "version", "now_ms", "checkup",
+}  # fmt: skip
+GIVES_ORDERS = {
+    "submit", "cancel", "signal", "retry", "revoke", "settle", "order_drain", "pause", "unpause",
+}  # fmt: skip
+OWNS = {
+    "enlist", "claim", "renew", "look", "reap", "crash", "retire", "append", "begin", "stands",
+    "read", "last", "get", "signals", "observe", "find_effects", "version", "now_ms",
+}  # fmt: skip
+MAY = {
+    "viewer": READS,
+    "operator": READS | GIVES_ORDERS,
+    "worker": OWNS,
+    "admin": set(messages()),
+}
+
+
+def test_the_roles_cover_every_verb_and_nothing_else() -> None:
+    assert {role: set(verbs) for role, verbs in ALLOWED.items()} == MAY
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_every_verb_is_answered_as_the_role_says(serve: Serve, role: Any) -> None:
+    served = serve(asks_for_tokens=True)
+    token = served.token(role)
+    refused = set()
+    for verb in messages():
+        status, _, body = served.request(
+            "POST", f"/store/{verb}", b"{}", Authorization=f"Bearer {token}"
+        )
+        # An empty request is no request of most verbs; who may not ask is told so all the same.
+        said = msgspec.json.decode(body)
+        if isinstance(said, dict) and said.get("code") == "Forbidden":
+            assert status == 403
+            refused.add(verb)
+    assert refused == set(messages()) - MAY[role]
+
+
+@pytest.mark.parametrize("verb", sorted(messages()))
+def test_without_a_token_nothing_is_answered(serve: Serve, verb: str) -> None:
+    served = serve(asks_for_tokens=True)
+    for header in ({}, {"Authorization": "Bearer ol_no_such"}, {"Authorization": "Basic YTpi"}):
+        status, _, body = served.request("POST", f"/store/{verb}", b"{}", **header)
+        assert (status, msgspec.json.decode(body)["code"]) == (401, "NotSignedIn")
+
+
+def test_metrics_ask_for_a_token_too_and_health_does_not(serve: Serve) -> None:
+    served = serve(asks_for_tokens=True)
+    token = served.token("viewer")
+    assert served.request("GET", "/metrics")[0] == 401
+    assert served.request("GET", "/metrics", Authorization=f"Bearer {token}")[0] == 200
+    assert [served.request("GET", path)[0] for path in ("/livez", "/readyz")] == [200, 200]
+
+
+def test_on_loopback_nobody_is_asked_unless_it_was_ordered(serve: Serve) -> None:
+    assert serve().open().now_ms() > 0
+
+
+def test_a_name_that_is_not_ours_is_turned_away(serve: Serve) -> None:
+    """A page elsewhere whose name is made to point at this machine reaches nothing."""
+    served = serve()
+    assert served.request("POST", "/store/now_ms", b"{}", Host="evil.example")[0] == 400
+    assert served.request("POST", "/store/now_ms", b"{}", Host="localhost:80")[0] == 200
+
+
+def test_a_token_is_good_until_it_expires_or_is_revoked(serve: Serve, monkeypatch: Any) -> None:
+    served = serve(asks_for_tokens=True)
+    brief, longer = served.token("viewer", 1_000), served.token("viewer")
+    assert served.open(brief).now_ms() == served.open(longer).now_ms()
+    served.clock.move(1_000)
+    with pytest.raises(NotSignedIn, match="expired"):
+        served.open(brief).now_ms()
+
+    monkeypatch.setattr("outlast.server.access.BELIEVED_S", 0.0)
+    served.here.revoke_token(longer.split("_")[1], ANN)
+    with pytest.raises(NotSignedIn, match="revoked by ann: because"):
+        served.open(longer).now_ms()
+
+
+def test_the_secret_of_a_token_is_nowhere_in_the_store(serve: Serve) -> None:
+    served = serve(asks_for_tokens=True)
+    secret = served.token("admin").split("_")[2]
+    [kept] = served.here.tokens()
+    assert secret not in repr(kept)
+    assert len(kept.digest) == 64
+
+
+# -- a worker's own --------------------------------------------------------------------------------
+
+
+class Two:
+    """Two workers with a token each; the first holds a task."""
+
+    def __init__(self, served: Served) -> None:
+        self.here = served.here
+        self.mine = served.open(served.token("worker"))
+        self.theirs = served.open(served.token("worker"))
+        self.task = submit(served.here)
+        self.owner = claimed(self.mine, "mine")
+        self.theirs.enlist(worker("theirs"))
+
+
+def claimed(store: Store, name: str) -> Owner:
+    me = store.enlist(worker(name))
+    wanted = Claim(
+        worker=me, queues=[QUEUE], agents={AGENT: LIMITS}, room=1, ttl_ms=TTL,
+        token=name_of_a_claim(), held=0,
+    )  # fmt: skip
+    [grant] = store.claim(wanted)
+    return Owner(store, grant)
+
+
+def test_a_worker_does_its_own_work(serve: Serve) -> None:
+    two = Two(serve(asks_for_tokens=True))
+    two.owner.step()
+    two.owner.intend()
+    two.owner.applied()
+    assert two.mine.read(two.task.id)[-1].kind == "effect.applied"
+    beat = two.mine.renew("worker-mine", [Renewal(two.task.id, two.owner.grant.lease.grant)])
+    assert beat.leases[two.task.id].state == "held"
+    two.mine.retire("worker-mine")
+
+
+def test_a_workers_token_cannot_touch_the_lease_of_another(serve: Serve) -> None:
+    two = Two(serve(asks_for_tokens=True))
+    before = two.here.read(two.task.id)
+    offer = two.owner.offer(("note", {"text": "forged", "data": None}))
+    as_theirs = msgspec.structs.replace(offer, worker="worker-theirs")
+    grant = two.owner.grant.lease.grant
+    attempts: dict[str, Callable[[], Any]] = {
+        "append as the owner": lambda: two.theirs.append([offer]),
+        "append as itself": lambda: two.theirs.append([as_theirs]),
+        "ask whether it stands": lambda: two.theirs.stands(offer),
+        "begin": lambda: two.theirs.begin(as_theirs),
+        "observe": lambda: two.theirs.observe(
+            two.task.id, 1, "worker-theirs", "key", applied=True, result=1
+        ),
+        "renew": lambda: two.theirs.renew("worker-mine", [Renewal(two.task.id, grant)]),
+        "crash": lambda: two.theirs.crash("worker-mine", by="me"),
+        "retire": lambda: two.theirs.retire("worker-mine"),
+        "enlist as": lambda: two.theirs.enlist(worker("mine")),
+        "read": lambda: two.theirs.read(two.task.id),
+        "get": lambda: two.theirs.get(two.task.id),
+        "last": lambda: two.theirs.last(two.task.id, ""),
+        "signals": lambda: two.theirs.signals(two.task.id),
+        "effects": lambda: two.theirs.find_effects(EffectQuery(task_id=two.task.id)),
+        "all effects": lambda: two.theirs.find_effects(EffectQuery()),
+        "submit": lambda: two.theirs.submit([new_task(two.here)]),
+        "list": lambda: two.theirs.find(Query()),
+        "make a token": lambda: two.theirs.tokens(),
+    }
+    allowed = []
+    for what, attempt in attempts.items():
+        try:
+            attempt()
+            allowed.append(what)
+        except Forbidden:
+            pass
+    assert allowed == []
+    assert two.here.read(two.task.id) == before
+    assert {w.id: w.state for w in two.here.workers()}["worker-mine"] == "active"
+
+
+def test_a_worker_that_was_overtaken_is_turned_away_by_the_log_as_ever(serve: Serve) -> None:
+    two = Two(serve(asks_for_tokens=True))
+    late = two.owner.offer(("note", {"text": "late", "data": None}))
+    two.here.revoke(two.task.id, ANN, now=True)
+    claimed(two.theirs, "theirs")
+    [answer] = two.mine.append([late])
+    assert getattr(answer, "why", None) == "lost"
+
+
+def test_an_order_is_from_whom_the_token_says(serve: Serve) -> None:
+    served = serve(asks_for_tokens=True)
+    task = submit(served.here)
+    served.open(served.token("operator")).cancel(task.id, ANN)
+    assert "operator of the test" in served.here.read(task.id)[-1].body
+
+
+# -- hostile requests ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("body", "says"),
+    [
+        (b"", "not what the verb takes"),
+        (b"{", "not what the verb takes"),
+        (b"[1]", "not what the verb takes"),
+        (b'{"task_id": 5}', "not what the verb takes"),
+        (b'{"task_id": "a", "more": 1}', "not what the verb takes"),
+        (b'{"task_id": "\xff"}', "not what the verb takes"),
+        (b'{"task_id": "a\\u0000b"}', "no task"),
+        (b"[" * 100_000, "not what the verb takes"),
+    ],
+)
+def test_a_request_that_is_none_is_refused_with_its_reason(
+    serve: Serve, body: bytes, says: str
+) -> None:
+    status, _, answer = serve().request("POST", "/store/get", body)
+    problem = msgspec.json.decode(answer)
+    assert status in (400, 404)
+    assert says in problem["message"]
+    assert problem["execution_state"] == "not_dispatched"
+
+
+def test_what_is_larger_than_any_request_is_not_read(serve: Serve) -> None:
+    status, _, answer = serve().request("POST", "/store/get", b" " * (33 << 20))
+    assert (status, msgspec.json.decode(answer)["code"]) == (413, "PayloadTooLarge")
+
+
+def test_a_verb_that_is_none_is_not_found(serve: Serve) -> None:
+    served = serve()
+    for verb in ("close", "transact", "hinted", "__init__", "database", "nonsense"):
+        assert served.request("POST", f"/store/{verb}", b"{}")[0] == 404
+    assert served.request("GET", "/store/get")[0] == 405
+
+
+def test_a_transaction_does_not_travel(serve: Serve) -> None:
+    with pytest.raises(UsageError, match="over HTTP"):
+        serve().open().transact(lambda connection: None)  # type: ignore[arg-type,return-value]
