@@ -9,9 +9,9 @@ from ..core.durations import duration_ms
 from ..core.errors import BadSetting, NotAllowedNow, UnknownEffect
 from ..core.model import IN_DOUBT, Effect
 from ..store.verbs import EffectQuery, Store
+from ..view.shapes import effect_shape, json_value
 from .options import Session, by_option, common, dry_run_option
 from .output import age, printable
-from .shapes import effect_shape, json_value
 
 
 @click.command("effects")

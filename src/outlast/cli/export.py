@@ -14,11 +14,11 @@ from ..core.errors import BadSetting
 from ..core.model import Task
 from ..settings import redacted
 from ..store.verbs import Query
+from ..view.shapes import event_shape
 from . import archive
 from .log import read
 from .options import Session, common
 from .output import json_block, printable, rfc3339
-from .shapes import event_shape
 
 
 @click.command("export")

@@ -12,7 +12,7 @@ from ..core.durations import duration_ms
 from ..core.errors import BadSetting, UnknownWorker
 from ..core.model import Worker
 from ..store.verbs import EffectQuery, Held, Query, Store
-from . import gate
+from ..view import gate
 from .options import (
     Session,
     TimedOut,

@@ -11,9 +11,9 @@ from ..core import limits
 from ..core.durations import duration_ms
 from ..core.model import Event
 from ..store.verbs import Store
+from ..view.shapes import event_shape
 from .options import Session, common, patience
 from .output import json_line, printable, rfc3339
-from .shapes import event_shape
 
 HEADER = ("SEQ", "AT", "KIND", "HOLDER", "BODY")
 

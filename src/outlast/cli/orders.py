@@ -8,9 +8,9 @@ from ..core.errors import NotAllowedNow
 from ..core.lifecycle import ALLOWED
 from ..core.model import Signal, Task
 from ..store.verbs import CancelAnswer, Held, Store
+from ..view.shapes import task_shape
 from .options import Session, by_option, common, confirm, dry_run_option, yes_option
 from .output import printable
-from .shapes import task_shape
 from .submit import json_argument
 
 reason_option = click.option("--reason", metavar="WHY", help="Why; it goes on the record.")

@@ -6,12 +6,11 @@ import os
 import sys
 import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
 
-from ..core.durations import short_age as age
+from ..view.words import age, printable, rfc3339, seconds
 
 __all__ = [
     "FORMS",
@@ -135,30 +134,9 @@ def _width(text: str) -> int:
     return count
 
 
-def printable(text: str, most: int = 80) -> str:
-    """What an agent or a user wrote, on one line: no control characters reach the terminal."""
-    shown = "".join(c if c.isprintable() else " " for c in text[: most + 1])
-    return shown if len(text) <= most else shown[: most - 1] + "…"
-
-
 def json_line(shape: Any) -> str:
     return msgspec.json.encode(shape).decode()
 
 
 def json_block(shape: Any) -> str:
     return msgspec.json.format(msgspec.json.encode(shape)).decode()
-
-
-def rfc3339(ms: int | None) -> str | None:
-    """`2026-11-30T21:49:08.123Z`; None stays None."""
-    if ms is None:
-        return None
-    try:
-        moment = datetime.fromtimestamp(ms / 1000, UTC)
-    except (ValueError, OverflowError, OSError):
-        return None
-    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
-
-
-def seconds(ms: int | None) -> float | None:
-    return None if ms is None else ms / 1000

@@ -2,37 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import click
-import msgspec
 
-from ..core import limits
-from ..core.lifecycle import body_of
-from ..core.model import Effect, Event, Observation, Signal
-from ..store.verbs import EffectQuery, Held, Query, Store
-from . import gate
+from ..store.verbs import Held
+from ..view import gate
+from ..view.task import Known, full_shape, look_at, why
 from .log import read
 from .options import Session, common
 from .output import Output, age, columns, json_line, printable, rfc3339
-from .shapes import effect_shape, error_line, json_value, observation_shape, task_shape
 
 MARKS = {"succeeded": "✔", "failed": "✘", "cancelled": "⊘", "review": "!"}
 STEPS_SHOWN = 20
-ON_RECORD = ("step.done", "step.failed", "checkpoint", "note", "attempt.failed")
-OWNERSHIP = ("lease.granted", "lease.released", "lease.expired", "lease.revoked")
 Shape = dict[str, Any]
-
-
-class Known(msgspec.Struct, frozen=True):
-    """What the store knows of one task. `end`: its last event, where it has ended."""
-
-    held: Held
-    end: Event | None
-    effects: Sequence[Effect]
-    signals: Sequence[Signal]
-    observations: Sequence[Observation]
 
 
 @click.command("show")
@@ -43,82 +26,10 @@ def show(session: Session, task: str) -> int:
 
     The steps are what it has on record: they stay readable however the task ended.
     """
-    known = session.ask(lambda store: _look(store, task))
-    steps, epochs = history(read(session, known.held.task.id))
-    fate = gate.fate(known.held, [e for e in known.effects if e.state == "intended"])
-    now_ms = known.held.now_ms
-    shape = task_shape(known.held, known.effects, gate.marks_of(known.held)) | {
-        "why": why(known.held, known.end),
-        "if_deployed": {"blocks": fate.blocks, "said": fate.said},
-        "ownership": epochs,
-        "steps": steps,
-        "effects_full": [effect_shape(effect, now_ms) for effect in known.effects],
-        "signals": [
-            {"id": s.id, "name": s.name, "payload": json_value(s.payload), "by": s.sent_by}
-            for s in known.signals
-        ],
-        "observations": [observation_shape(seen) for seen in known.observations],
-    }
+    known = session.ask(lambda store: look_at(store, task))
+    shape = full_shape(known, read(session, known.held.task.id))
     session.output.one(shape, lambda: "\n".join(_text(session.output, known, shape)))
     return 0
-
-
-def _look(store: Store, task_id: str) -> Known:
-    task = store.get(task_id)
-    # The newest id below one that is just above ours: the task itself, with its owner.
-    held = store.find(Query(after=task.id + "0", limit=1))[0]
-    return Known(
-        held,
-        store.last(task.id, "") if task.ended else None,
-        store.find_effects(EffectQuery(task_id=task.id, limit=limits.READ_BATCH)),
-        store.signals(task.id),
-        store.observations(task.id),
-    )
-
-
-def history(events: Any) -> tuple[list[Shape], list[Shape]]:
-    """(what the task has on record, who owned it) from its log."""
-    steps: list[Shape] = []
-    epochs: list[Shape] = []
-    for event in events:
-        if event.kind in ON_RECORD:
-            steps.append(_step(event))
-        elif event.kind == "lease.granted":
-            epochs.append(_granted(event))
-        elif epochs and epochs[-1]["until"] is None and event.holder == 0:
-            epochs[-1] |= {"until": rfc3339(event.at_ms), "ended": _how_it_ended(event)}
-    return steps, epochs
-
-
-def _step(event: Event) -> Shape:
-    body = body_of(event)
-    if event.kind in ("step.failed", "attempt.failed"):
-        value = body.get("error")
-    else:
-        value = body.get("result", body.get("state", body.get("text")))
-    return {
-        "seq": event.seq,
-        "kind": event.kind,
-        "key": body.get("key"),
-        "value": value,
-        "at": rfc3339(event.at_ms),
-    }
-
-
-def _granted(event: Event) -> Shape:
-    body = body_of(event)
-    kept = ("epoch", "worker", "host", "pid", "build", "reason")
-    return {name: body.get(name) for name in kept} | {
-        "from": rfc3339(event.at_ms),
-        "until": None,
-        "ended": None,
-    }
-
-
-def _how_it_ended(event: Event) -> str:
-    body = body_of(event)
-    reason = body.get("reason") or body.get("why")
-    return f"{event.kind} ({reason})" if reason and event.kind in OWNERSHIP else event.kind
 
 
 def _text(output: Output, known: Known, shape: Shape) -> list[str]:
@@ -149,31 +60,6 @@ def _state(held: Held) -> str:
     mark = MARKS.get(held.task.state)
     said = ", ".join([held.task.state, *gate.marks_of(held)])
     return f"{said} {mark}" if mark else said
-
-
-def why(held: Held, end: Event | None) -> str:
-    """Why the task is in its state, in words; and what to do where a person must."""
-    task = held.task
-    if task.state == "succeeded":
-        return f"the agent returned, in epoch {task.epoch}"
-    if task.state == "failed":
-        return f"{task.reason}: {error_line(task.error) or 'no message'}"
-    if task.state == "cancelled":
-        said = {} if end is None else body_of(end)
-        by, reason = said.get("by") or task.cancel_by, said.get("why") or task.cancel_why
-        return f"by {by or 'an order'}: {reason or 'no reason was given'}"
-    if task.state == "review":
-        doubts = ", ".join(json_value(task.doubts) or [])
-        told = f" of {doubts}" if doubts else f" ({error_line(task.error)})" if task.error else ""
-        then = "`outlast settle`, or `outlast retry`" if doubts else "`outlast retry`"
-        return f"{task.reason}{told}: a person must decide, then {then}"
-    if task.state == "waiting":
-        return f"for {task.waiting_for or 'the clock'}, until {rfc3339(task.due_ms) or 'it comes'}"
-    if task.state == "ready":
-        return (
-            f"no owner; the next lease will be given as {task.reason}, from {rfc3339(task.due_ms)}"
-        )
-    return f"held under epoch {task.epoch}, given as {task.reason}"
 
 
 def _owner_lines(held: Held, shape: Shape) -> list[str]:

@@ -12,9 +12,9 @@ from ..core import limits
 from ..core.errors import BadSetting
 from ..core.model import Task
 from ..store.verbs import Held, NewTask, Store
+from ..view.shapes import error_line, json_value, task_shape
 from .options import Session, by_option, common, dry_run_option, pairs, patience
 from .output import json_block, printable
-from .shapes import error_line, json_value, task_shape
 
 REVIEW = 6
 

@@ -7,9 +7,10 @@ import time
 from typing import Any
 
 from ..core.errors import Unavailable
+from ..view.tasks import Seen, Wanted, look, shapes, state_text
 from .options import Session
 from .output import columns, json_line
-from .ps import Seen, Wanted, footer, look, shapes, state_text, table
+from .ps import footer, table
 
 EVERY_S = 1.0
 
@@ -32,7 +33,7 @@ def watch(session: Session, wanted: Wanted) -> int:
 def _print_changes(session: Session, seen: Seen, told: dict[str, Any]) -> None:
     """A line for each task whose owner or state is another than when it was last told."""
     cells = table(session, seen) if session.output.for_people else []
-    for number, (held, shape) in enumerate(zip(seen.rows, shapes(session, seen), strict=True)):
+    for number, (held, shape) in enumerate(zip(seen.rows, shapes(seen), strict=True)):
         now = (state_text(held), held.task.epoch, shape["effects"])
         if told.get(held.task.id) == now:
             continue

@@ -14,7 +14,7 @@ import msgspec
 from ..core import limits
 from ..core.model import Effect
 from ..store.verbs import Held
-from .output import age, printable
+from .words import age, printable
 
 
 class Fate(msgspec.Struct, frozen=True):

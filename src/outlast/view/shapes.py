@@ -13,7 +13,7 @@ import msgspec
 
 from ..core.model import Effect, Event, Observation, Task
 from ..store.verbs import Held
-from .output import rfc3339, seconds
+from .words import rfc3339, seconds
 
 Shape = dict[str, Any]
 

@@ -1,0 +1,1 @@
+"""What is shown of a store, to people and programs alike: by the command line and by the server."""
