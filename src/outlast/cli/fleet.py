@@ -7,12 +7,11 @@ from typing import Any
 
 import click
 
-from ..core import limits
 from ..core.durations import duration_ms
 from ..core.errors import BadSetting, UnknownWorker
 from ..core.model import Worker
-from ..store.verbs import EffectQuery, Held, Query, Store
-from ..view import gate
+from ..store.verbs import Store
+from ..view.fleet import gate_shape, judge, running
 from .options import (
     Session,
     TimedOut,
@@ -23,7 +22,7 @@ from .options import (
     patience,
     yes_option,
 )
-from .output import printable, rfc3339
+from .output import printable
 
 NOT_SAFE = 5
 
@@ -225,57 +224,5 @@ def deploy_gate(session: Session, build: str | None, wait: str | None) -> int:
                 pause(answer.said)
             except TimedOut:
                 break
-    session.output.one(_gate_shape(answer, now_ms), lambda: answer.said)
+    session.output.one(gate_shape(answer, now_ms), lambda: answer.said)
     return 0 if answer.safe else NOT_SAFE
-
-
-def judge(store: Store, build: str | None) -> tuple[gate.Gate, int]:
-    """The gate's answer and the moment it is of."""
-    now_ms = store.now_ms()
-    rows = [
-        held
-        for held in running(store)
-        if build is None or (held.worker is not None and held.worker.build == build)
-    ]
-    fates = [gate.fate(held, _in_flight(store, held)) for held in rows]
-    return gate.gate(fates, build), now_ms
-
-
-def running(store: Store) -> list[Held]:
-    """All tasks that have an owner, in pages."""
-    found: list[Held] = []
-    after: str | None = None
-    while True:
-        page = store.find(Query(states=("running",), after=after, limit=limits.SUBMIT_BATCH))
-        found += page
-        if len(page) < limits.SUBMIT_BATCH:
-            return found
-        after = page[-1].task.id
-
-
-def _in_flight(store: Store, held: Held) -> list[Any]:
-    if not held.effects.get("intended"):
-        return []
-    return store.find_effects(
-        EffectQuery(task_id=held.task.id, states=("intended",), limit=limits.LIST_ROWS)
-    )
-
-
-def _gate_shape(answer: gate.Gate, now_ms: int) -> dict[str, Any]:
-    return {
-        "safe": answer.safe,
-        "said": answer.said,
-        "running": answer.running,
-        "blockers": [
-            {
-                "task": fate.held.task.id,
-                "agent": fate.held.task.agent,
-                "owner": gate.owner(fate.held),
-                "build": fate.held.worker.build if fate.held.worker else None,
-                "said": fate.said,
-                "at_most_s": None if fate.at_most_ms is None else fate.at_most_ms / 1000,
-            }
-            for fate in answer.blockers
-        ],
-        "as_of": rfc3339(now_ms),
-    }

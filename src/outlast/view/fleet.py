@@ -1,0 +1,62 @@
+"""All that is running: is it safe to deploy?"""
+
+from __future__ import annotations
+
+from ..core import limits
+from ..core.model import Effect
+from ..store.verbs import EffectQuery, Held, Query, Store
+from . import gate
+from .shapes import Shape
+from .words import rfc3339
+
+
+def judge(store: Store, build: str | None) -> tuple[gate.Gate, int]:
+    """The gate's answer and the moment it is of."""
+    now_ms = store.now_ms()
+    rows = [
+        held
+        for held in running(store)
+        if build is None or (held.worker is not None and held.worker.build == build)
+    ]
+    fates = [gate.fate(held, _in_flight(store, held)) for held in rows]
+    return gate.gate(fates, build), now_ms
+
+
+def running(store: Store) -> list[Held]:
+    """All tasks that have an owner, in pages."""
+    found: list[Held] = []
+    after: str | None = None
+    while True:
+        page = store.find(Query(states=("running",), after=after, limit=limits.SUBMIT_BATCH))
+        found += page
+        if len(page) < limits.SUBMIT_BATCH:
+            return found
+        after = page[-1].task.id
+
+
+def _in_flight(store: Store, held: Held) -> list[Effect]:
+    if not held.effects.get("intended"):
+        return []
+    return store.find_effects(
+        EffectQuery(task_id=held.task.id, states=("intended",), limit=limits.LIST_ROWS)
+    )
+
+
+def gate_shape(answer: gate.Gate, now_ms: int) -> Shape:
+    return {
+        "safe": answer.safe,
+        "said": answer.said,
+        "running": answer.running,
+        "blockers": [
+            {
+                "task": fate.held.task.id,
+                "agent": fate.held.task.agent,
+                "owner": gate.owner(fate.held),
+                "build": fate.held.worker.build if fate.held.worker else None,
+                "said": fate.said,
+                "at_most_s": None if fate.at_most_ms is None else fate.at_most_ms / 1000,
+            }
+            for fate in answer.blockers
+        ],
+        "as_of": rfc3339(now_ms),
+    }
