@@ -19,7 +19,8 @@ from ..metrics import CONTENT_TYPE, Collector, text
 from ..store.verbs import Counts, Store
 from .access import Gate
 from .desk import Busy, Desk
-from .store_api import StoreApi, as_response, bearer
+from .exchange import as_response, sent_token
+from .store_api import StoreApi
 
 BEAT_THREADS, THREADS = 2, 8
 WAITING_MAX = 1_000
@@ -87,7 +88,7 @@ class Server:
 
     async def _metrics(self, request: Request) -> Response:
         """For Prometheus; while the database is away, ages go on from the last good look."""
-        token = bearer(request)
+        token = sent_token(request)
         began = time.monotonic()
 
         def look(store: Store) -> Counts:

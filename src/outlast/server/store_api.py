@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
-from ..core import limits
-from ..core.errors import NotSignedIn, OutlastError, PayloadTooLarge, UsageError
+from ..core.errors import UsageError
 from ..core.model import Event
-from ..store.messages import PAGE_BYTES, REQUEST_BYTES, Message, messages, problem
+from ..store.messages import PAGE_BYTES, REQUEST_BYTES, Message, messages
 from ..store.verbs import Store
 from .access import Gate
 from .desk import Desk
+from .exchange import bearer, body_of, json_response
 from .guard import Guard
 
 BEATS = frozenset({"renew", "now_ms"})
@@ -25,12 +24,6 @@ class NoSuchVerb(UsageError):
     """The store has no such verb, or it cannot be asked from afar."""
 
     http_status = 404
-
-
-class TooSlow(UsageError):
-    """Who sends a request must come to its end."""
-
-    http_status = 408
 
 
 class StoreApi:
@@ -88,41 +81,3 @@ def _page(events: list[Event]) -> list[Event]:
         if size >= PAGE_BYTES:
             return events[:count]
     return events
-
-
-def bearer(request: Request) -> str:
-    """The token of the Authorization header, "" for none. Raises NotSignedIn for another scheme."""
-    header = request.headers.get("authorization", "")
-    scheme, _, token = header.partition(" ")
-    if header and scheme.lower() != "bearer":
-        raise NotSignedIn("the Authorization header holds no Bearer token")
-    return token.strip()
-
-
-async def body_of(request: Request, limit: int) -> bytes:
-    """The body, read neither beyond the limit nor for ever. Raises PayloadTooLarge, TooSlow."""
-    declared = request.headers.get("content-length", "")
-    if declared.isdecimal() and int(declared) > limit:
-        raise PayloadTooLarge("the request", int(declared), limit)
-    parts: list[bytes] = []
-    size = 0
-    try:
-        async with asyncio.timeout(limits.REQUEST_S):
-            async for part in request.stream():
-                size += len(part)
-                if size > limit:
-                    raise PayloadTooLarge("the request", size, limit)
-                parts.append(part)
-    except TimeoutError:
-        raise TooSlow(
-            f"the request did not come to its end in {limits.REQUEST_S:g} s; nothing was written"
-        ) from None
-    return b"".join(parts)
-
-
-def json_response(value: Any, status: int = 200) -> Response:
-    return Response(msgspec.json.encode(value), status, media_type="application/json")
-
-
-def as_response(error: OutlastError) -> Response:
-    return json_response(problem(error), error.http_status)
