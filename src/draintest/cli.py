@@ -65,6 +65,12 @@ def draintest() -> None:
 @click.option("--grace-ms", type=click.IntRange(100), help="The grace of a drain.")
 @click.option("--evidence", "folder", metavar="FOLDER", help="Where to keep it; new or empty.")
 @click.option("--json", "as_json", is_flag=True, help="The verdict as JSON on stdout.")
+@click.option(
+    "--servers",
+    type=click.IntRange(0, 8),
+    default=0,
+    help="Over HTTP, by so many servers.",
+)
 @click.option("--agent", default="", metavar="MODULE:APP", help="Your own agent as the workload.")
 @click.option("--agent-name", default="", metavar="NAME", help="Which agent, if there are many.")
 @click.option("--agent-input", default="{}", metavar="JSON", help="Its arguments by name.")
@@ -242,8 +248,9 @@ def _maker(target: str, options: dict[str, Any], limits: dict[str, int]) -> Make
     try:
         if options["agent"] and target == "outlast":
             told = [options[name] for name in ("agent", "agent_name", "agent_input")]
-            return OutlastMaker(options["db"], Limits(**limits), find_agent(*told))
-        return maker(target, options["db"], limits)
+            own = find_agent(*told)
+            return OutlastMaker(options["db"], Limits(**limits), own, options["servers"])
+        return maker(target, options["db"], limits, options["servers"])
     except (OSError, ValueError, ImportError, AttributeError, CannotSay) as error:
         raise click.UsageError(f"{target!r} is no target: {error}") from error
 
@@ -266,8 +273,8 @@ def _again(target: str, wanted: Wanted, options: dict[str, Any], lanes: int) -> 
     if options["agent"]:
         for name in ("agent", "agent_name", "agent_input", "agent_seconds"):
             words += [f"--{name.replace('_', '-')}", str(options[name])]
-    for name in ("ttl_ms", "grace_ms"):
-        if options[name] is not None:
+    for name in ("ttl_ms", "grace_ms", "servers"):
+        if options[name]:
             words += [f"--{name.replace('_', '-')}", str(options[name])]
     return [*words, "--db", "URL"] if options["db"] else words
 

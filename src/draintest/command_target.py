@@ -27,12 +27,13 @@ from __future__ import annotations
 import json
 import sys
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 from .commands import Ran, Warm, run
+from .languages import Language
 from .processes import Launch
 from .target import OFFERS, CannotSay, Limits, Shape, Target
 from .workplace import Workplace
@@ -107,6 +108,12 @@ class CommandTarget:
         return ran.code == 0, (ran.output + ran.errors)[-500:]
 
     def database(self) -> tuple[str, int]:
+        raise CannotSay("a target in a file has no wire")
+
+    def front(self) -> Any:
+        raise CannotSay("a target in a file has no server before its database")
+
+    def language(self) -> Callable[[], Language]:
         raise CannotSay("a target in a file has no wire")
 
     def through(self, port: int, host: str = "127.0.0.1") -> None:

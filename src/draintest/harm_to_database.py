@@ -1,4 +1,4 @@
-"""Scenarios in which the database is harmed, or the wire to it: the second plane of faults."""
+"""The second plane: scenarios that harm the database, a server before it, or the wire to it."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from .wire import LOSE_ANSWER, LOSE_COMMIT
 
 WIRE = frozenset({"wire"})
 SERVER = frozenset({"server"})
+FRONT = frozenset({"front"})
 # How long each lasts, in leases.
 LASTS = {"cut": 0.5, "pause": 0.5, "blackhole": 1.6, "one-way": 1.6}
 # A minute ahead: every lease seems to have run out. An hour back: none seems to, for an hour.
@@ -44,6 +45,10 @@ def scenarios() -> list[Scenario]:
         )
         for fault in ("restart", "kill", "freeze")
     ]
+    front = [
+        Scenario(f"front-{fault}", _server(fault, "front"), (f"front-{fault}",), FRONT)
+        for fault in ("restart", "kill", "freeze")
+    ]
     clocks = [
         Scenario(f"database-clock-{way}", clock(by_s, library), ("database-clock",), SERVER,
                  alone=True, quick=False)
@@ -55,7 +60,7 @@ def scenarios() -> list[Scenario]:
         for way in (WAYS if can_drop() else ())
     ]
     full = Scenario("database-disk", disk_full, ("disk",), alone=True, disk=True, quick=False)
-    return [*lasting, *lost, *server, *clocks, *drops, full]
+    return [*lasting, *lost, *server, *front, *clocks, *drops, full]
 
 
 def _loses(fault: str, act: str) -> Play:
@@ -115,21 +120,24 @@ def _slow(stage: Stage) -> None:
     stage.wire.set("whole")
 
 
-def _server(fault: str) -> Play:
+def _server(fault: str, what: str = "database") -> Play:
+    """The database, or the server before it, goes away and comes again, or stands still."""
+
     def play(stage: Stage) -> None:
+        harmed = stage.server if what == "database" else stage.target.front()
         stage.witness.hold(stage.name, "charge", "before")
         stage.submit(program.core())
         stage.worker()
         stage.until_held("charge", "before")
         stage.worker()
         in_flight = stage.in_flight_anywhere()
-        name = f"database-{fault}"
+        name = f"{what}-{fault}"
         stage.began(name, None)
-        harm = {"restart": stage.server.restart, "kill": stage.server.kill}
-        proof = harm[fault]() if fault in harm else stage.server.freeze(1.0)
+        harm = {"restart": harmed.restart, "kill": harmed.kill}
+        proof = harm[fault]() if fault in harm else harmed.freeze(1.0)
         if proof.get("started_before", "-") == proof.get("started_after", "+"):
             stage.missed(name, None, "the server's start time is the same")
-            raise Missed("the database was not restarted")
+            raise Missed(f"the {what} was not restarted")
         stage.landed(name, None, proof, in_flight)
         stage.witness.let_go(stage.name, "charge")
         stage.until_rest()

@@ -22,20 +22,27 @@ EMBEDDED = "embedded"
 
 
 class OutlastMaker:
-    """Outlast on SQLite, on the PostgreSQL at `db`, or on one of our own (`embedded`)."""
+    """Outlast on SQLite, on the PostgreSQL at `db`, or on one of our own (`embedded`).
+
+    `servers`: how many `outlast serve` stand between its workers and that; 0: none.
+    """
 
     name = "outlast"
     not_claimed: frozenset[str] = frozenset()
 
-    def __init__(self, db: str, limits: Limits, agent: Agent | None = None) -> None:
-        self.db, self.limits, self._agent = db, limits, agent
+    def __init__(
+        self, db: str, limits: Limits, agent: Agent | None = None, servers: int = 0
+    ) -> None:
+        self.db, self.limits, self._agent, self._servers = db, limits, agent, servers
         self.server: Server | None = None
-        self.offers = offered(db) - (frozenset() if db == EMBEDDED else {"server"})
+        self._workplace: Workplace | None = None
+        self.offers = offered(db, servers) - (frozenset() if db == EMBEDDED else {"server"})
         self._warm: dict[int, Warm] = {}
         self._versions: dict[str, Any] = {}
 
     def open(self, workplace: Workplace) -> None:
         """Start a PostgreSQL of our own, if that was asked for."""
+        self._workplace = workplace
         if self.db == EMBEDDED:
             self.server = Server(workplace)
             self.db = self.server.url
@@ -51,6 +58,8 @@ class OutlastMaker:
             db=self.db,
             agent=self._agent,
             versions=self._versions,
+            servers=self._servers,
+            workplace=self._workplace,
         )
 
     def disk(self, folder: Path, workplace: Workplace) -> Any:
@@ -83,10 +92,12 @@ def own_agent(app: str, name: str, text: str) -> Agent:
     return Agent(app, name or names[0], text, Path.cwd())
 
 
-def maker(name: str, db: str, limits: dict[str, int]) -> Maker:
+def maker(name: str, db: str, limits: dict[str, int], servers: int = 0) -> Maker:
     """`outlast`, a peer, the path of a TOML file, or MODULE:FUNCTION that returns a Maker."""
     if name == "outlast":
-        return OutlastMaker(db, Limits(**limits))
+        return OutlastMaker(db, Limits(**limits), servers=servers)
+    if servers:
+        raise ValueError("servers of its own stand before outlast alone")
     if name in peers.names():
         return peers.PeerMaker(name, limits)
     if name.endswith(".toml"):

@@ -12,7 +12,7 @@ from .scenarios import Scenario
 
 FAULTS = (KILL, TERM, STOP)
 CLOCK = frozenset({"clock"})
-KINDS = (*FAULTS, CHILD, "clock", "cancel", "time", "wire", "database")
+KINDS = (*FAULTS, CHILD, "clock", "cancel", "time", "wire", "database", "front")
 PROFILES = {"quick": 2, "full": 60, "matrix": 0}
 
 
@@ -35,7 +35,7 @@ def make(wanted: Wanted) -> list[Scenario]:
     """The scenarios of a run, the long ones first, so that lanes end together."""
     if wanted.profile == "matrix":
         return matrix.scenarios()
-    planes = {"wire": ("wire-", "network-"), "database": ("database-",)}
+    planes = {"wire": ("wire-", "network-"), "database": ("database-",), "front": ("front-",)}
     second = tuple(b for kind, begins in planes.items() if kind in wanted.faults for b in begins)
     harmed = [s for s in harm_to_database.scenarios() if second and s.name.startswith(second)]
     found = [*_named(wanted.faults), *harmed, *_by_chance(wanted), *_enumerated(wanted.faults)]

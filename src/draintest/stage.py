@@ -322,7 +322,7 @@ class Stage:
     def behind_wire(self) -> None:
         """Workers that are started from now on reach the database through a wire of ours."""
         host, port = self.target.database()
-        self.wire = Wire(host, port)
+        self.wire = Wire(host, port, self.target.language())
         self.target.through(self.wire.port)
 
     def before_wire(self) -> None:

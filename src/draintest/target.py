@@ -7,11 +7,12 @@ which prints the same as JSON. Times are milliseconds; those named `at_ms`, `exp
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+from .languages import Language
 from .processes import Launch
 
 Shape = dict[str, Any]
@@ -33,6 +34,7 @@ OFFERS = (
     "children",  # processes of a task end with it
     "wire",  # its database is reached by TCP, so that a wire can be put before it
     "server",  # its database is ours to harm
+    "front",  # a server of its own stands before its database, and is ours to harm
     "clock",  # leases run by a clock that is not the worker's own
 )
 FINAL = ("succeeded", "failed", "cancelled")
@@ -125,6 +127,13 @@ class Target(Protocol):
 
     def database(self) -> tuple[str, int]:
         """Where its database listens; asked only of a target that offers `wire`."""
+
+    def front(self) -> Any:
+        """What stands before its database: `restart()`, `kill()`, `freeze(seconds)`, each with its
+        proof. Raises CannotSay."""
+
+    def language(self) -> Callable[[], Language]:
+        """What its workers speak on that wire."""
 
     def through(self, port: int, host: str = "127.0.0.1") -> None:
         """Have workers reach it by that port of this machine instead; 0: as before."""

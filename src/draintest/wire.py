@@ -1,31 +1,29 @@
-"""A wire before a PostgreSQL: a TCP proxy that loses what it is told to, and proves that it did."""
+"""A wire before a store: a TCP proxy that loses what it is told to, and proves that it did."""
 
 from __future__ import annotations
 
 import contextlib
-import re
 import socket
 import struct
 import threading
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from .languages import Language, Postgres
 
 CHUNK = 65_536
 CONNECT_S = 5.0
 POLL_S = 0.1
 # What each message takes longer over a slow wire: ten times a busy database of another town.
 SLOW_S = 0.05
-WRITES = re.compile(rb"\b(insert\s+into|commit)\b", re.I)
-# The tag of a statement that has written rows, and the byte that says: no transaction is open.
-WROTE = re.compile(rb"(INSERT 0 [1-9]|COMMIT\0)")
-IDLE = b"Z\x00\x00\x00\x05I"
 LOSE_COMMIT, LOSE_ANSWER = "lose-commit", "lose-answer"
 
 
 class Wire:
     """Whole, slow, cut, paused or swallowing, for all connections; or one write is to be lost."""
 
-    def __init__(self, host: str, port: int) -> None:
-        self._server = (host, port)
+    def __init__(self, host: str, port: int, language: Callable[[], Language] = Postgres) -> None:
+        self._server, self._language = (host, port), language
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port = int(self._listener.getsockname()[1])
         self.state = "whole"
@@ -98,7 +96,7 @@ class Wire:
             except OSError:
                 _reset(client)
                 continue
-            connection = _Connection(self, client, server)
+            connection = _Connection(self, client, server, self._language())
             with self._lock:
                 self._connections.append(connection)
             connection.start()
@@ -106,14 +104,13 @@ class Wire:
 
 @dataclass
 class _Connection:
-    """Two sockets, and what is known of the statements that go between them."""
+    """Two sockets, and the language that is spoken between them."""
 
     wire: Wire
     client: socket.socket
     server: socket.socket
+    language: Language
     robbed: bool = False
-    statements: dict[bytes, bytes] = field(default_factory=dict)
-    awaited: bool = False
 
     def start(self) -> None:
         for pump in (self._up, self._down):
@@ -124,29 +121,21 @@ class _Connection:
         _reset(self.server)
 
     def _up(self) -> None:
-        left = b""
         while chunk := _receive(self.client):
-            writes, left = self._read(left + chunk)
-            if writes and self.wire.wants(LOSE_COMMIT):
+            if self.language.writes(chunk) and self.wire.wants(LOSE_COMMIT):
                 self.wire.lose(len(chunk), sprung=True)
                 self.reset()
                 return
-            self.awaited = self.awaited or writes
             if not self._pass(self.server, chunk, answer=False):
                 return
         self._finish(self.server)
 
     def _down(self) -> None:
-        tail = b""
         while chunk := _receive(self.server):
-            tail = (tail + chunk)[-4096:]
-            ended = tail.endswith(IDLE)
-            if self.awaited and ended and WROTE.search(tail) and self.wire.wants(LOSE_ANSWER):
+            if self.language.has_written(chunk) and self.wire.wants(LOSE_ANSWER):
                 self.wire.lose(len(chunk), sprung=True)
                 self.reset()
                 return
-            if ended:
-                tail, self.awaited = b"", False
             if not self._pass(self.client, chunk, answer=True):
                 return
         self._finish(self.client)
@@ -160,30 +149,6 @@ class _Connection:
             self.reset()
             return False
         return True
-
-    def _read(self, text: bytes) -> tuple[bool, bytes]:
-        """Whether these messages write, and what is left of one that is not complete."""
-        writes = False
-        while len(text) >= 5:
-            if text[:1] in (b"\x00", b"\x04"):  # a message of the start-up: no letter before it
-                size = struct.unpack("!I", text[:4])[0]
-            else:
-                size = struct.unpack("!I", text[1:5])[0] + 1
-            if size > len(text) or size < 4:
-                break
-            writes = self._statement(text[:1], text[5:size]) or writes
-            text = text[size:]
-        return writes, text
-
-    def _statement(self, kind: bytes, body: bytes) -> bool:
-        """Remember what is prepared; True if what is run writes."""
-        if kind == b"P":
-            name, _, rest = body.partition(b"\0")
-            self.statements[name] = rest.partition(b"\0")[0]
-        if kind == b"B":
-            name = body.partition(b"\0")[2].partition(b"\0")[0]
-            return bool(WRITES.search(self.statements.get(name, b"")))
-        return kind == b"Q" and bool(WRITES.search(body))
 
     def _finish(self, sink: socket.socket) -> None:
         with contextlib.suppress(OSError):

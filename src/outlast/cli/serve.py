@@ -17,9 +17,17 @@ PORT = 8700
 @click.option("--address", default="127.0.0.1", show_default=True, metavar="ADDRESS")
 @click.option("--port", type=click.IntRange(0, 65_535), default=PORT, show_default=True)
 @click.option("--host", "hosts", multiple=True, metavar="NAME", help="A name it is asked for by.")
+@click.option("--reuse-port", is_flag=True, help="Others may serve at this port, beside us.")
 @click.option("--tokens", is_flag=True, help="Ask for tokens on loopback, too.")
 @common
-def serve(session: Session, address: str, port: int, hosts: tuple[str, ...], tokens: bool) -> int:
+def serve(
+    session: Session,
+    address: str,
+    port: int,
+    hosts: tuple[str, ...],
+    reuse_port: bool,
+    tokens: bool,
+) -> int:
     """Serve the store at http://ADDRESS:PORT until SIGTERM or Ctrl-C.
 
     On loopback everybody on this machine is let in, unless --tokens is given. Any other address
@@ -51,7 +59,7 @@ def serve(session: Session, address: str, port: int, hosts: tuple[str, ...], tok
         hosts=(*app.HERE, *hosts),
         version=version(),
     )
-    listening = Listening(address, port)
+    listening = Listening(address, port, shared=reuse_port)
     shown = f"http://{address}:{listening.port}"
     go_on(server, listening, up=lambda: session.output.warn(f"outlast serves at {shown}"))
     return 0

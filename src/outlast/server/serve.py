@@ -15,9 +15,13 @@ from .app import Server
 
 
 class Listening:
-    """A socket that listens from now on, so that a port that is taken is known at once."""
+    """A socket that listens from now on, so that a port that is taken is known at once.
 
-    def __init__(self, address: str, port: int) -> None:
+    `shared`: other servers that say so too may listen there: the kernel deals connections out, and
+    one of them can be replaced without anybody being turned away.
+    """
+
+    def __init__(self, address: str, port: int, *, shared: bool = False) -> None:
         """Raises BadSetting."""
         try:
             family, kind, protocol, _, where = socket.getaddrinfo(
@@ -27,6 +31,8 @@ class Listening:
             # is written in two parts would wait 40 ms for an acknowledgement.
             self.socket = socket.socket(family, kind, protocol or socket.IPPROTO_TCP)
             self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            if shared:
+                self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
             self.socket.bind(where)
             self.socket.listen(limits.BACKLOG)
         except OSError as error:

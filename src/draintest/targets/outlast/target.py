@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -13,9 +13,12 @@ from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
 from ...commands import Ran, Warm
+from ...languages import Http, Language, Postgres
 from ...postgres import Schema
 from ...processes import Launch
 from ...target import OFFERS, CannotSay, Limits, Shape
+from ...workplace import Workplace
+from .front import Front
 from .log import neutral
 
 HERE = Path(__file__).parent
@@ -23,9 +26,10 @@ HERE = Path(__file__).parent
 OFFERED = frozenset(OFFERS) - {"children"}
 
 
-def offered(db: str) -> frozenset[str]:
+def offered(db: str, servers: int = 0) -> frozenset[str]:
     """A file has no clock of its own: there each worker reads its machine's."""
-    return OFFERED if db else OFFERED - {"clock", "wire", "server"}
+    found = OFFERED if db else OFFERED - {"clock", "wire", "server"}
+    return found | {"wire"} if servers else found - {"front"}
 
 
 @dataclass(frozen=True)
@@ -42,7 +46,7 @@ class Outlast:
     """`db`: "" for a SQLite file in `folder`, or the URL of a PostgreSQL whose schema is ours.
 
     `agent`: the user's own workload instead of ours. `versions`: what all scenarios of a run share:
-    it is asked once.
+    it is asked once. `servers`: how many stand before the store; 0: workers reach it themselves.
     """
 
     name = "outlast"
@@ -56,9 +60,13 @@ class Outlast:
         db: str = "",
         agent: Agent | None = None,
         versions: Shape | None = None,
+        servers: int = 0,
+        workplace: Workplace | None = None,
     ) -> None:
         self.folder, self.limits, self._warm = folder, limits, warm
-        self.offers = offered(db)
+        self.offers = offered(db, servers)
+        self._servers, self._workplace = servers, workplace
+        self._front: Front | None = None
         self._agent = agent
         self._schema = Schema(db, folder) if db else None
         self.db = self._schema.outlast_url if self._schema else f"sqlite:{folder / 'store.db'}"
@@ -86,20 +94,35 @@ class Outlast:
         ran = self._run("migrate", "--db", self.db)
         if ran.code != 0:
             raise CannotSay(f"outlast migrate: {ran.errors or ran.output}")
+        if self._servers and self._workplace:
+            self._front = Front(_outlast(), self.db, self.folder, self._servers, self._workplace)
+
+    def front(self) -> Front:
+        if self._front is None:
+            raise CannotSay("no server stands before this store")
+        return self._front
 
     def database(self) -> tuple[str, int]:
-        parts = urlsplit(self.db)
+        parts = urlsplit(self._reached)
         return parts.hostname or "127.0.0.1", parts.port or 5432
 
+    def language(self) -> Callable[[], Language]:
+        return Http if self._front else Postgres
+
+    @property
+    def _reached(self) -> str:
+        """The URL by which workers reach the store."""
+        return self._front.url if self._front else self.db
+
     def through(self, port: int, host: str = "127.0.0.1") -> None:
-        parts = urlsplit(self.db)
+        parts = urlsplit(self._reached)
         who, at, _ = parts.netloc.rpartition("@")
         self._through = urlunsplit(parts._replace(netloc=f"{who}{at}{host}:{port}")) * bool(port)
 
     def worker(self, name: str, world: str) -> Launch:
         limits = self.limits
         flags = {
-            "--db": self._through or self.db,
+            "--db": self._through or self._reached,
             "--ttl": f"{limits.ttl_ms}ms",
             "--poll": f"{limits.poll_ms}ms",
             "--grace": f"{limits.grace_ms}ms",
@@ -203,13 +226,17 @@ class Outlast:
 
     def files(self) -> list[Path]:
         return (
-            [] if self._schema else [self.folder / f"store.db{end}" for end in ("", "-shm", "-wal")]
+            []
+            if self._schema or self._front
+            else [self.folder / f"store.db{end}" for end in ("", "-shm", "-wal")]
         )
 
     def litter(self) -> list[str]:
         return self._schema.litter() if self._schema else []
 
     def clean_up(self) -> None:
+        if self._front:
+            self._front.close()
         if self._schema:
             self._schema.drop()
 
