@@ -145,7 +145,7 @@ def _in_doubt(session: Session, key: str) -> Effect:
 
 def _receipt(text: str) -> object:
     """A receipt is JSON if it reads as such, else the text itself; raises NotSerializable."""
-    from ..client import payload
+    from ..core import payload
 
     value = json_value(text)
     payload.payload_text(value, "the receipt")

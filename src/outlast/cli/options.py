@@ -96,7 +96,7 @@ class Session:
         return Order(self.by(by), why)
 
     def by(self, flag: str | None) -> str:
-        from ..client.submission import whoami
+        from ..store.submission import whoami
 
         return self.settings.text("by", flag) or whoami()
 

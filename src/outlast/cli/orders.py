@@ -37,7 +37,7 @@ def signal(
     dry_run: bool,
 ) -> int:
     """Send TASK the signal NAME with a JSON value (`-`: stdin); kept until it is waited for."""
-    from ..client import payload
+    from ..core import payload
 
     value = payload.payload_text(json_argument(json, "the signal's value"), f"the signal {name!r}")
     checked = payload.name("the signal's name", name)

@@ -73,7 +73,7 @@ def _new_task(
     labels: tuple[str, ...],
     by: str | None,
 ) -> NewTask:
-    from ..client.submission import Submission, new_task
+    from ..store.submission import Submission, new_task
 
     submission = Submission(
         agent=agent,

@@ -13,18 +13,17 @@ from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, TypeVar
 
-from ..core import limits
+from ..core import limits, payload
 from ..core.clock import Env
 from ..core.durations import Duration
 from ..core.errors import Unavailable
 from ..settings import Settings
 from ..store.open import open_store
+from ..store.submission import Submission, new_task, whoami
 from ..store.verbs import Order, Query, Store
-from . import payload
 from .aio import Aio
 from .handle import TaskHandle
 from .pool import Pool
-from .submission import Submission, new_task, whoami
 
 Answer = TypeVar("Answer")
 

@@ -6,13 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from ..core import limits
+from ..core import limits, payload
 from ..core.durations import Duration, duration_ms
 from ..core.errors import TaskCancelled, TaskFailed, Unavailable
 from ..core.lifecycle import body_of
 from ..core.model import Effect, Event, Signal, Task
 from ..store.verbs import CancelAnswer, EffectQuery
-from . import payload
 from .aio import Aio
 from .waits import Pauses, waits
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import msgspec
 
-from ..core import limits
-from ..core.codec import ANY, Codec
-from ..core.durations import shown
-from ..core.errors import BadSetting, PayloadTooLarge
-from ..core.text import named
+from . import limits
+from .codec import ANY, Codec
+from .durations import shown
+from .errors import BadSetting, PayloadTooLarge
+from .text import named
 
 PLAIN = (type(None), bool, int, float, str, list, tuple, dict, set, frozenset, bytes, bytearray)
 

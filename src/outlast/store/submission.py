@@ -8,10 +8,10 @@ from typing import Any
 
 import msgspec
 
+from ..core import payload
 from ..core.clock import Env
 from ..core.durations import Duration, duration_ms
-from ..store.verbs import NewTask
-from . import payload
+from .verbs import NewTask
 
 
 class Submission(msgspec.Struct, frozen=True, kw_only=True):
