@@ -58,6 +58,7 @@ def serve(
         asks_for_tokens=asks,
         hosts=(*app.HERE, *hosts),
         version=version(),
+        env=session.env,
     )
     listening = Listening(address, port, shared=reuse_port)
     shown = f"http://{address}:{listening.port}"

@@ -14,12 +14,14 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
+from ..core.clock import Env
 from ..core.errors import OutlastError, Unavailable
 from ..metrics import CONTENT_TYPE, Collector, text
 from ..store.verbs import Counts, Store
 from .access import Gate
 from .desk import Busy, Desk
 from .exchange import as_response, sent_token
+from .http_api import HttpApi
 from .store_api import StoreApi
 
 BEAT_THREADS, THREADS = 2, 8
@@ -42,6 +44,7 @@ class Server:
         asks_for_tokens: bool = False,
         hosts: tuple[str, ...] = HERE,
         version: str = "",
+        env: Env | None = None,
     ) -> None:
         self._beats = Desk("beats", open_store, threads=BEAT_THREADS, waiting_max=WAITING_MAX)
         self._rest = Desk("requests", open_store, threads=THREADS, waiting_max=WAITING_MAX)
@@ -54,6 +57,7 @@ class Server:
                 Route("/livez", self._livez),
                 Route("/readyz", self._readyz),
                 Route("/metrics", self._metrics),
+                *HttpApi(self._gate, self._rest, env or Env(), version).routes(),
                 Route("/store/{verb}", store_api.answer, methods=["POST"]),
             ],
             middleware=[

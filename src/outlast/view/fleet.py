@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from ..core import limits
-from ..core.model import Effect
+from ..core.model import Effect, Worker
 from ..store.verbs import EffectQuery, Held, Query, Store
 from . import gate
-from .shapes import Shape
-from .words import rfc3339
+from .shapes import Shape, json_value
+from .words import rfc3339, seconds
 
 
 def judge(store: Store, build: str | None) -> tuple[gate.Gate, int]:
@@ -20,6 +20,25 @@ def judge(store: Store, build: str | None) -> tuple[gate.Gate, int]:
     ]
     fates = [gate.fate(held, _in_flight(store, held)) for held in rows]
     return gate.gate(fates, build), now_ms
+
+
+def worker_shape(worker: Worker, now_ms: int) -> Shape:
+    """A worker process, with what it was started with."""
+    return {
+        "id": worker.id,
+        "host": worker.host,
+        "pid": worker.pid,
+        "build": worker.build,
+        "state": worker.state,
+        "queues": json_value(worker.queues),
+        "agents": json_value(worker.agents),
+        "slots": worker.slots,
+        "ttl_s": seconds(worker.ttl_ms),
+        "grace_s": seconds(worker.grace_ms),
+        "started_at": rfc3339(worker.started_ms),
+        "heartbeat_age_s": seconds(now_ms - worker.beat_ms),
+        "drain_by": worker.drain_by,
+    }
 
 
 def running(store: Store) -> list[Held]:
