@@ -8,7 +8,7 @@ READY := .venv/.ready
 TEST_S := 580
 FAULTS_S := 1500
 
-.PHONY: help venv demo test test-postgres15 faults bench bench-quick compare check format docs clean
+.PHONY: help venv demo test test-postgres15 faults bench bench-quick compare fuzz check format docs clean
 
 help:
 	@echo 'make demo         kill a worker on purpose, and see that nothing is lost or done twice'
@@ -18,6 +18,7 @@ help:
 	@echo 'make check        ruff, mypy and the import contracts'
 	@echo 'make bench        all benchmarks;  make bench-quick: the same in a minute or two'
 	@echo 'make compare      the drain test on peers, side by side (about an hour, by hand)'
+	@echo 'make fuzz         ask the server everything, for MINUTES=10 (by hand)'
 	@echo 'make format       let ruff put the code in order'
 	@echo 'make docs         build the documentation into site/'
 	@echo 'make clean        remove .venv and caches'
@@ -52,6 +53,12 @@ bench: venv
 
 bench-quick: venv
 	@$(BIN)/python -m bench --quick
+
+# The server is asked everything that its document allows, and much that it does not; by hand.
+MINUTES ?= 10
+fuzz: venv
+	@$(BIN)/pip install -q 'schemathesis>=4'
+	@$(BIN)/python -m tools.fuzz --minutes $(MINUTES)
 
 check: venv
 	@$(BIN)/ruff check .

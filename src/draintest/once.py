@@ -26,10 +26,11 @@ def run_once(
     seed: int = 1,
     lanes: int = 6,
     limits: dict[str, int] | None = None,
+    servers: int = 0,
 ) -> Verdict:
     """Play what is wanted, in silence. Raises ValueError or OSError for a target that is none."""
     wanted = Wanted(profile, tuple(faults), seed, tuple(only))
-    made = maker(target, db, limits or {})
+    made = maker(target, db, limits or {}, servers)
     return play(made, make(wanted), folder, lanes, wanted, ["pytest"], lambda *_: None)
 
 

@@ -7,7 +7,7 @@ allowed, and a function of a store. The OpenAPI document is made from the same r
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Literal, TypeVar
+from typing import Annotated, Any, Literal
 
 import msgspec
 
@@ -24,7 +24,12 @@ from ..view.tasks import STATES, Wanted, look, shapes
 from ..view.words import rfc3339
 from .access import Identity
 
-Asked = TypeVar("Asked", bound=msgspec.Struct)
+Rows = Annotated[int, msgspec.Meta(ge=1, le=limits.READ_BATCH)]
+Number = Annotated[int, msgspec.Meta(ge=0, le=limits.INTEGER_MAX)]
+Priority = Annotated[int, msgspec.Meta(ge=-limits.PRIORITY_MAX, le=limits.PRIORITY_MAX)]
+# It goes on the record, so it must say something.
+Reason = Annotated[str, msgspec.Meta(pattern=r"\S", max_length=limits.REASON_CHARACTERS)]
+Name = Annotated[str, msgspec.Meta(pattern=r"\S", max_length=limits.NAME_CHARACTERS)]
 
 
 class Fields(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
@@ -44,7 +49,7 @@ class ListTasks(Fields):
     agent: str | None = None
     text: str | None = None
     since: str | None = None
-    limit: int = limits.LIST_ROWS
+    limit: Rows = limits.LIST_ROWS
 
 
 class OfTask(Fields):
@@ -52,28 +57,28 @@ class OfTask(Fields):
 
 
 class ReadLog(OfTask):
-    after: int = 0
-    limit: int = limits.LIST_ROWS
+    after: Number = 0
+    limit: Rows = limits.LIST_ROWS
 
 
 class Submit(Fields):
     """`key`: the same key gives the same task back. `delay`: a duration, like "10m"."""
 
-    agent: str
+    agent: Name
     input: dict[str, Any] = {}
     key: str | None = None
-    queue: str = "default"
-    priority: int = 0
+    queue: Name = "default"
+    priority: Priority = 0
     delay: str = "0s"
     labels: dict[str, str] = {}
 
 
 class Reasoned(Fields):
-    reason: str
+    reason: Reason
 
 
 class OrderOnTask(OfTask):
-    reason: str
+    reason: Reason
 
 
 class Cancel(OrderOnTask):
@@ -91,7 +96,7 @@ class Revoke(OrderOnTask):
 class SendSignal(OfTask):
     """`id`: sent twice with one id it is one signal."""
 
-    name: str
+    name: Name
     payload: Any = None
     id: str | None = None
 
@@ -100,7 +105,7 @@ class ListEffects(Fields):
     unknown: bool = False
     task: str | None = None
     key: str | None = None
-    limit: int = limits.LIST_ROWS
+    limit: Rows = limits.LIST_ROWS
 
 
 class Settle(Reasoned):
@@ -122,15 +127,15 @@ class Gate(Fields):
 
 
 class Scale(Fields):
-    queue: str
+    queue: Name
 
 
 class OfQueue(Fields):
-    queue: str
+    queue: Name
 
 
 class PauseQueue(OfQueue):
-    reason: str
+    reason: Reason
 
 
 class Operation(msgspec.Struct, frozen=True):
@@ -153,7 +158,7 @@ def list_tasks(store: Store, env: Env, who: Identity, asked: ListTasks) -> Shape
         _labels(asked.label),
         asked.text,
         asked.since,
-        _limit(asked.limit),
+        asked.limit,
     )
     seen = look(store, wanted)
     return {"items": list(shapes(seen)), "more": seen.more, "as_of": rfc3339(seen.now_ms)}
@@ -168,8 +173,7 @@ def show_task(store: Store, env: Env, who: Identity, asked: OfTask) -> Shape:
 def read_log(store: Store, env: Env, who: Identity, asked: ReadLog) -> Shape:
     """The events of one task, after an event's number."""
     task = store.get(asked.task)
-    after = _number("after", asked.after)
-    events = store.read(task.id, after=after, limit=_limit(asked.limit))
+    events = store.read(task.id, after=asked.after, limit=asked.limit)
     return {"items": [event_shape(event) for event in events]}
 
 
@@ -225,7 +229,7 @@ def list_effects(store: Store, env: Env, who: Identity, asked: ListEffects) -> S
         task_id=None if asked.task is None else store.get(asked.task).id,
         key=asked.key,
         in_doubt=asked.unknown,
-        limit=_limit(asked.limit),
+        limit=asked.limit,
     )
     now_ms = store.now_ms()
     return {"items": [effect_shape(effect, now_ms) for effect in store.find_effects(query)]}
@@ -320,9 +324,7 @@ OPERATIONS: Mapping[str, Operation] = {
 }
 
 
-def _order(who: Identity, asked: Reasoned | OrderOnTask | PauseQueue) -> Order:
-    if not asked.reason.strip():
-        raise UsageError("a reason is needed: it goes on the record; nothing was done")
+def _order(who: Identity, asked: Any) -> Order:
     return Order(who.name, asked.reason)
 
 
@@ -346,15 +348,3 @@ def _labels(words: list[str]) -> dict[str, str]:
             raise UsageError(f"label: {word!r:.60} is not NAME=VALUE; nothing was listed")
         found[name] = value
     return found
-
-
-def _limit(limit: int) -> int:
-    if not 1 <= limit <= limits.READ_BATCH:
-        raise UsageError(f"limit: {limit} is not from 1 to {limits.READ_BATCH}; nothing was listed")
-    return limit
-
-
-def _number(name: str, value: int) -> int:
-    if not 0 <= value <= limits.INTEGER_MAX:
-        raise UsageError(f"{name}: {value} is no number of an event; nothing was read")
-    return value

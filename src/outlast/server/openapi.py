@@ -60,6 +60,8 @@ def _described(name: str, operation: Operation, components: dict[str, Any]) -> d
         "summary": operation.says,
         "responses": _responses(),
     }
+    if operation.verb == "submit":
+        told["responses"]["200"]["links"] = _links()
     if operation.method == "GET":
         parameters += [
             {"name": each, "in": "query", "required": each in required, "schema": properties[each]}
@@ -74,6 +76,15 @@ def _described(name: str, operation: Operation, components: dict[str, Any]) -> d
         }
         told["requestBody"] = {"required": True, "content": {"application/json": {"schema": body}}}
     return {**told, "parameters": parameters}
+
+
+def _links() -> dict[str, Any]:
+    """What can be done with a task that was submitted."""
+    return {
+        name: {"operationId": name, "parameters": {"task": "$response.body#/id"}}
+        for name, each in OPERATIONS.items()
+        if "{task}" in each.path
+    }
 
 
 def _responses() -> dict[str, Any]:
