@@ -77,9 +77,10 @@ class Http:
         self._awaited = False
 
     def writes(self, chunk: bytes) -> bool:
-        writes = self.WRITES.match(chunk) is not None
-        self._awaited = self._awaited or writes
-        return writes
+        if self.WRITES.match(chunk) is None:
+            return False
+        self._tail, self._awaited = b"", True
+        return True
 
     def has_written(self, chunk: bytes) -> bool:
         self._tail = (self._tail + chunk)[-TAIL:]
