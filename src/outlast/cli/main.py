@@ -38,6 +38,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "prune": ("upkeep", "Remove tasks that ended long ago."),
     "migrate": ("upkeep", "Bring the store's tables to this version."),
     "doctor": ("upkeep", "Look for what is wrong with the store."),
+    "up": ("up", "A worker and the server in one go, for one machine."),
     "serve": ("serve", "The store over HTTP, for workers elsewhere."),
     "token": ("token", "Who may ask a server, and for what."),
     "metrics": ("metrics", "The metrics, once or served for Prometheus."),

@@ -33,11 +33,7 @@ def serve(
     On loopback everybody on this machine is let in, unless --tokens is given. Any other address
     asks for tokens, and needs --host with the names under which it is reached.
     """
-    for needed in ("starlette", "uvicorn"):
-        if importlib.util.find_spec(needed) is None:
-            raise BadSetting(
-                f"{needed} is not installed, and nothing was served; pip install 'outlast[server]'"
-            )
+    need_server_extra()
     from ..server import app
     from ..server.serve import Listening
     from ..server.serve import serve as go_on
@@ -64,6 +60,15 @@ def serve(
     shown = f"http://{address}:{listening.port}"
     go_on(server, listening, up=lambda: session.output.warn(f"outlast serves at {shown}"))
     return 0
+
+
+def need_server_extra() -> None:
+    """Raises BadSetting."""
+    for needed in ("starlette", "uvicorn", "jinja2"):
+        if importlib.util.find_spec(needed) is None:
+            raise BadSetting(
+                f"{needed} is not installed, and nothing was served; pip install 'outlast[server]'"
+            )
 
 
 def _need_a_token(session: Session, address: str) -> None:
