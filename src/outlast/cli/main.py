@@ -40,6 +40,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "doctor": ("upkeep", "Look for what is wrong with the store."),
     "up": ("up", "A worker and the server in one go, for one machine."),
     "serve": ("serve", "The store over HTTP, for workers elsewhere."),
+    "webhook": ("webhook", "Who is told when something happens to a task."),
     "token": ("token", "Who may ask a server, and for what."),
     "metrics": ("metrics", "The metrics, once or served for Prometheus."),
     "drain-test": ("drain_test", "Harm workers on a store like yours, and judge."),

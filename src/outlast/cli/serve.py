@@ -58,6 +58,7 @@ def serve(
     )
     listening = Listening(address, port, shared=reuse_port)
     shown = f"http://{address}:{listening.port}"
+    server.notices.start()
     go_on(server, listening, up=lambda: session.output.warn(f"outlast serves at {shown}"))
     return 0
 

@@ -7,6 +7,7 @@ OutlastError
 │  ├─ UnknownEffect
 │  ├─ UnknownWorker
 │  ├─ UnknownToken
+│  ├─ UnknownWebhook
 │  ├─ NotSerializable
 │  ├─ PayloadTooLarge
 │  ├─ KeyReused
@@ -120,6 +121,20 @@ class UnknownToken(UsageError):
             "`outlast token list` lists them"
         )
         self.token_id = token_id
+
+
+class UnknownWebhook(UsageError):
+    """No webhook has this id."""
+
+    exit_code = 3
+    http_status = 404
+
+    def __init__(self, webhook_id: str) -> None:
+        super().__init__(
+            f"there is no webhook {webhook_id!r} in this store; nothing was written. "
+            "`outlast webhook list` lists them"
+        )
+        self.webhook_id = webhook_id
 
 
 class NotSerializable(UsageError):

@@ -242,6 +242,21 @@ class Token(msgspec.Struct, frozen=True):
     revoked_ms: int | None = None
 
 
+class Webhook(msgspec.Struct, frozen=True):
+    """Who is told by HTTP. `news`: of what, with commas between.
+
+    `behind`: how much is still to be told; `error`: why, if it was tried.
+    """
+
+    id: str
+    url: str
+    news: str
+    created_by: str
+    created_ms: int
+    behind: int = 0
+    error: str | None = None
+
+
 class Observation(msgspec.Struct, frozen=True):
     """What came too late or was refused: unfenced, and it moves no state."""
 

@@ -69,7 +69,12 @@ OWNERS = frozenset(
         "now_ms",
     }
 )
-KEEPING = frozenset({"prune", "add_token", "token", "tokens", "revoke_token"})
+KEEPING = frozenset(
+    {
+        "prune", "add_token", "token", "tokens", "revoke_token", "add_webhook", "webhooks",
+        "remove_webhook", "take_deliveries", "delivered",
+    }
+)  # fmt: skip
 ALLOWED: Mapping[Role, frozenset[str]] = {
     "viewer": READ,
     "operator": READ | ORDERS,

@@ -22,6 +22,7 @@ from .access import Gate
 from .desk import Busy, Desk
 from .exchange import as_response, sent_token
 from .http_api import HttpApi
+from .notices import Notices
 from .store_api import StoreApi
 
 BEAT_THREADS, THREADS = 2, 8
@@ -50,6 +51,7 @@ class Server:
         self._rest = Desk("requests", open_store, threads=THREADS, waiting_max=WAITING_MAX)
         self._gate = Gate(asks_for_tokens)
         self._collector = Collector(_ask_elsewhere, version=version)
+        self.notices = Notices(open_store)
         self.leaving = False
         store_api = StoreApi(self._gate, self._beats, self._rest)
         self.app = Starlette(
@@ -73,6 +75,7 @@ class Server:
 
     def close(self) -> None:
         """Let what is being done come to its end."""
+        self.notices.close()
         for desk in (self._beats, self._rest):
             desk.close()
 

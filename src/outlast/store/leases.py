@@ -23,6 +23,7 @@ from .writing import (
     event_of,
     lease_of,
     locked_task,
+    news_calls,
     store_task,
     task_of,
 )
@@ -367,6 +368,7 @@ def _grant_calls(grants: Sequence[Grant]) -> list[Call]:
             "task_id", "grant", "epoch", "worker", "token", "ttl_ms", "granted_ms", "expires_ms",
         )}  # fmt: skip
         calls += [store_task(grant.task), ("insert_lease", params)]
+        calls += news_calls(grant.event, body_of(grant.event), grant.task)
         counts += counters.counted(grant.event, body_of(grant.event), grant.task)
     worker = grants[0].lease.worker if grants else ""
     return [*calls, *counter_calls(counts, worker)]

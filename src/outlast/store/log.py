@@ -288,6 +288,7 @@ def _rows_of(
         "put_intent": 2,
         "put_outcome": 2,
         "consume_signal": 3,
+        "put_news": 4,
     }
     calls: list[Call] = []
     counts: dict[str, list[Count]] = {}

@@ -8,7 +8,17 @@ from .log import LogVerbs
 from .tasks import TaskVerbs
 from .tokens import TokenVerbs
 from .upkeep import UpkeepVerbs, WorkerVerbs
+from .webhooks import WebhookVerbs
 
 
-class SqlStore(TaskVerbs, LeaseVerbs, LogVerbs, EffectVerbs, WorkerVerbs, TokenVerbs, UpkeepVerbs):
+class SqlStore(
+    TaskVerbs,
+    LeaseVerbs,
+    LogVerbs,
+    EffectVerbs,
+    WorkerVerbs,
+    TokenVerbs,
+    WebhookVerbs,
+    UpkeepVerbs,
+):
     """All verbs of `verbs.Store`, a noun a file."""

@@ -11,7 +11,7 @@ from ..core.model import Effect, Event, Lease, Task, Token, Worker
 
 # A plain path: importlib.resources alone would be a tenth of the start-up of `outlast ps`.
 SQL = Path(__file__).with_name("sql")
-FILES = ("events", "tasks", "leases", "effects", "signals", "workers", "tokens")
+FILES = ("events", "tasks", "leases", "effects", "signals", "workers", "tokens", "webhooks")
 
 # The only words in which the two databases differ: SQLite has one writer, whose commit others see.
 DIALECTS = {

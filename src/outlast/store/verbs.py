@@ -26,6 +26,7 @@ from ..core.model import (
     Signal,
     Task,
     Token,
+    Webhook,
     Worker,
     WorkerState,
 )
@@ -267,6 +268,29 @@ class NewToken(msgspec.Struct, frozen=True):
     lasts_ms: int | None
 
 
+class NewWebhook(msgspec.Struct, frozen=True):
+    """Whom to tell. `news`: some of `core.news.NEWS`. `secret`: signs what is sent."""
+
+    id: str
+    url: str
+    news: Sequence[str]
+    secret: str
+
+
+class Delivery(msgspec.Struct, frozen=True):
+    """One piece of news for one webhook; `task`: as it is now, None: it was pruned meanwhile."""
+
+    webhook: str
+    url: str
+    secret: str
+    task_id: str
+    seq: int
+    news: str
+    at_ms: int
+    tries: int
+    task: Task | None
+
+
 class Finding(msgspec.Struct, frozen=True):
     """Something that `outlast doctor` looked at."""
 
@@ -436,6 +460,21 @@ class Tokens(Protocol):
         """From now on it is good for nothing. Raises UnknownToken."""
 
 
+class Webhooks(Protocol):
+    def add_webhook(self, webhook: NewWebhook, order: Order) -> Webhook: ...
+
+    def webhooks(self) -> list[Webhook]: ...
+
+    def remove_webhook(self, webhook_id: str) -> None:
+        """With all that was still to be told. Raises UnknownWebhook."""
+
+    def take_deliveries(self, *, limit: int, for_ms: int) -> list[Delivery]:
+        """What is due: ours for so long, then another server's."""
+
+    def delivered(self, delivery: Delivery, *, error: str = "", after_ms: int = 0) -> None:
+        """It was told; or not, and why, and when to try again."""
+
+
 class Upkeep(Protocol):
     def counts(self) -> Counts: ...
 
@@ -459,5 +498,5 @@ class Upkeep(Protocol):
     def close(self) -> None: ...
 
 
-class Store(Tasks, Leases, Log, Effects, Workers, Tokens, Upkeep, Protocol):
+class Store(Tasks, Leases, Log, Effects, Workers, Tokens, Webhooks, Upkeep, Protocol):
     """All verbs. A store may be used from one thread at a time; `open` gives each its own."""

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from msgspec.structs import asdict
 
-from ..core import chain, counters, ledger, limits
+from ..core import chain, counters, ledger, limits, news
 from ..core.errors import UnknownTask
 from ..core.lifecycle import Body, after, body_of, payload_of, raw_text, text_of
 from ..core.model import FINAL, Effect, Entry, Event, Lease, Task
@@ -109,6 +109,7 @@ class Chapter:
         self.task = after(self.task, entry.event)
         self._counts += counters.counted(entry.event, body, self.task)
         self._effects += effect_calls(entry.event, body)
+        self._effects += news_calls(entry.event, body, self.task)
         return True
 
     def end(self, kind: str, body: Body, intents: Sequence[Effect]) -> None:
@@ -157,6 +158,13 @@ def effect_calls(event: Event, body: Body, *, doubt_ms: int | None = None) -> li
         "settled_ms": event.at_ms,
     }
     return [("put_outcome", outcome)]
+
+
+def news_calls(event: Event, body: Body, task: Task | None) -> list[Call]:
+    """What somebody is to be told of, in the event's own transaction."""
+    found = news.news_of(event, body, task)
+    told = {"task_id": event.task_id, "seq": event.seq, "news": found, "at_ms": event.at_ms}
+    return [("put_news", told)] if found else []
 
 
 def intent_params(event: Event, doubt_ms: int | None = None) -> Row:
@@ -212,7 +220,7 @@ def follow_ups(
         body = body_of(event)
         if task is not None:
             task = after(task, event)
-        effects += effect_calls(event, body)
+        effects += [*effect_calls(event, body), *news_calls(event, body, task)]
         counts += counters.counted(event, body, task)
         if event.kind == "wait.ended" and body.get("signal"):
             named = {"id": body["signal"], "task_id": event.task_id, "seq": event.seq}

@@ -171,3 +171,25 @@ create table outlast.tokens (
     revoked_by text,
     revoked_ms bigint
 );
+
+create table outlast.webhooks (
+    id text not null primary key,
+    url text not null,
+    news text not null,
+    secret text not null,
+    created_by text not null,
+    created_ms bigint not null
+);
+
+create table outlast.deliveries (
+    webhook text not null,
+    task_id text not null,
+    seq bigint not null,
+    news text not null,
+    at_ms bigint not null,
+    tries bigint not null,
+    due_ms bigint not null,
+    error text,
+    primary key (webhook, task_id, seq)
+);
+create index deliveries_due on outlast.deliveries (due_ms);
