@@ -12,9 +12,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import msgspec
 import pytest
 
+from outlast.core.model import NewWebhook
 from outlast.core.news import NEWS
 from outlast.server.notices import Notices
-from outlast.store.verbs import NewWebhook
 from tests.server.conftest import ANN, Served
 from tests.store.world import start
 

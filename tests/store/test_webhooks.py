@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from outlast.core.errors import UnknownWebhook, UsageError
+from outlast.core.model import Delivery, NewWebhook
 from outlast.core.news import NEWS
-from outlast.store.verbs import Delivery, NewWebhook, Store
+from outlast.store.verbs import Store
 from tests.store.databases import Stores
 from tests.store.world import OPERATOR, TTL, claim, reap, start, submit
 

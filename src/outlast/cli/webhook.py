@@ -9,9 +9,8 @@ from urllib.parse import urlsplit
 import click
 
 from ..core.errors import BadSetting
-from ..core.model import Webhook
+from ..core.model import NewWebhook, Webhook
 from ..core.news import NEWS
-from ..store.verbs import NewWebhook
 from .options import Session, by_option, common
 from .output import printable, rfc3339
 

@@ -242,6 +242,16 @@ class Token(msgspec.Struct, frozen=True):
     revoked_ms: int | None = None
 
 
+class NewToken(msgspec.Struct, frozen=True):
+    """A token to keep: its secret's digest alone. `lasts_ms`: None: for ever."""
+
+    id: str
+    name: str
+    role: Role
+    digest: str
+    lasts_ms: int | None
+
+
 class Webhook(msgspec.Struct, frozen=True):
     """Who is told by HTTP. `news`: of what, with commas between.
 
@@ -255,6 +265,29 @@ class Webhook(msgspec.Struct, frozen=True):
     created_ms: int
     behind: int = 0
     error: str | None = None
+
+
+class NewWebhook(msgspec.Struct, frozen=True):
+    """Whom to tell. `news`: some of `news.NEWS`. `secret`: signs what is sent."""
+
+    id: str
+    url: str
+    news: tuple[str, ...]
+    secret: str
+
+
+class Delivery(msgspec.Struct, frozen=True):
+    """One piece of news for one webhook; `task`: as it is now, None: it was pruned meanwhile."""
+
+    webhook: str
+    url: str
+    secret: str
+    task_id: str
+    seq: int
+    news: str
+    at_ms: int
+    tries: int
+    task: Task | None
 
 
 class Observation(msgspec.Struct, frozen=True):

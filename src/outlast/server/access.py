@@ -16,8 +16,8 @@ from collections.abc import Mapping
 import msgspec
 
 from ..core.errors import Forbidden, NotSignedIn, UnknownToken
-from ..core.model import Role, Token
-from ..store.verbs import NewToken, Store
+from ..core.model import NewToken, Role, Token
+from ..store.verbs import Store
 
 PREFIX = "ol"
 # How long an answer about a token is believed: a revoked one is turned away after that at most.

@@ -22,7 +22,8 @@ import msgspec
 
 from ..core import limits
 from ..core.errors import OutlastError, Unavailable
-from ..store.verbs import Delivery, Store
+from ..core.model import Delivery
+from ..store.verbs import Store
 from ..view.words import rfc3339
 
 Post = Callable[[str, bytes, dict[str, str]], None]

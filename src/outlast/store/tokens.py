@@ -6,10 +6,10 @@ from msgspec.structs import asdict
 
 from ..core import limits
 from ..core.errors import UnknownToken
-from ..core.model import Token
+from ..core.model import NewToken, Token
 from ..core.text import checked, named
 from .base import Verbs, patient
-from .verbs import NewToken, Order
+from .verbs import Order
 
 
 class TokenVerbs(Verbs):

@@ -16,13 +16,15 @@ import msgspec
 from ..core.model import (
     Answer,
     Counter,
+    Delivery,
     Effect,
     Event,
     Grant,
     Lease,
+    NewToken,
+    NewWebhook,
     Observation,
     Offer,
-    Role,
     Signal,
     Task,
     Token,
@@ -256,39 +258,6 @@ class Pruned(msgspec.Struct, frozen=True):
 
     tasks: int
     events: int
-
-
-class NewToken(msgspec.Struct, frozen=True):
-    """A token to keep: its secret's digest alone. `lasts_ms`: None: for ever."""
-
-    id: str
-    name: str
-    role: Role
-    digest: str
-    lasts_ms: int | None
-
-
-class NewWebhook(msgspec.Struct, frozen=True):
-    """Whom to tell. `news`: some of `core.news.NEWS`. `secret`: signs what is sent."""
-
-    id: str
-    url: str
-    news: Sequence[str]
-    secret: str
-
-
-class Delivery(msgspec.Struct, frozen=True):
-    """One piece of news for one webhook; `task`: as it is now, None: it was pruned meanwhile."""
-
-    webhook: str
-    url: str
-    secret: str
-    task_id: str
-    seq: int
-    news: str
-    at_ms: int
-    tries: int
-    task: Task | None
 
 
 class Finding(msgspec.Struct, frozen=True):

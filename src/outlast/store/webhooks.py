@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from ..core import limits
 from ..core.errors import UnknownWebhook, UsageError
-from ..core.model import Webhook
+from ..core.model import Delivery, NewWebhook, Webhook
 from ..core.news import NEWS
 from ..core.text import checked
 from .base import Verbs, patient
 from .database import Row, Session
-from .verbs import Delivery, NewWebhook, Order
+from .verbs import Order
 from .writing import task_of
 
 

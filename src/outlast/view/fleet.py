@@ -1,4 +1,4 @@
-"""All that is running: is it safe to deploy?"""
+"""All that is running, and whether it is safe to deploy."""
 
 from __future__ import annotations
 
