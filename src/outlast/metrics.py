@@ -14,8 +14,8 @@ import msgspec
 
 from .core.counters import DISPOSITIONS, DUPLICATES, ENDS, FENCED, RESUME_REASONS, RESUMES
 from .core.errors import OutlastError
-from .core.model import FINAL, Counter
-from .store.verbs import Counts
+from .core.model import FINAL, Counter, Lease
+from .store.verbs import Counts, Held
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 NTHS = ("1", "2", "3+")
@@ -47,6 +47,37 @@ def families(counts: Counts, elapsed_ms: int = 0) -> list[Family]:
         *_counters(counts, queues),
         *_rest(counts, queues, elapsed_ms),
     ]
+
+
+def of_tasks(held: Iterable[Held]) -> list[Family]:
+    """A series a held task: for whoever has few tasks, or a store for many series."""
+    kinds: dict[str, tuple[str, Callable[[Held, Lease], float]]] = {
+        "outlast_task_lease_seconds": (
+            "Seconds left on the task's lease; negative: lapsed.",
+            lambda each, lease: (lease.expires_ms - each.now_ms) / 1000,
+        ),
+        "outlast_task_heartbeat_age_seconds": (
+            "How long the task's owner has been silent.",
+            lambda each, lease: (each.now_ms - lease.beat_ms) / 1000,
+        ),
+        "outlast_task_progress_age_seconds": (
+            "How long the task has recorded nothing.",
+            lambda each, lease: (each.now_ms - lease.progress_ms) / 1000,
+        ),
+        "outlast_task_epoch": (
+            "How often the task was given to an owner.",
+            lambda _, lease: lease.epoch,
+        ),
+    }
+    rows = [(each, each.lease) for each in held if each.lease is not None]
+    return [
+        Family(name, "gauge", says, {_of_task(each): value(each, lease) for each, lease in rows})
+        for name, (says, value) in kinds.items()
+    ]
+
+
+def _of_task(held: Held) -> Labels:
+    return labels(task=held.task.id, queue=held.task.queue, agent=held.task.agent)
 
 
 def _leases(counts: Counts, queues: list[str], elapsed_ms: int) -> list[Family]:

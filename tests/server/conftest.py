@@ -38,11 +38,21 @@ class Served:
         env = Env(self.clock, random.Random(1))
         url = f"sqlite:{path}"
         self.here = open_store(url, env=env, create=True)
-        self.server = Server(lambda: open_store(url, env=env), **options)
+        self._path = path
+        self.open_store: Callable[[], Store] = lambda: open_store(url, env=env)
+        self.server = Server(self.open_store, **options)
         self._front, self._opened = front, [self.here]
-        front.app = self.server.app
+        self.show(self.server)
         self.tokens: dict[str, str] = {}
         self.url = front.url
+
+    def take_away(self) -> None:
+        """Take the store's file away, under all who have it open."""
+        self._path.rename(self._path.with_suffix(".gone"))
+
+    def show(self, server: Server) -> None:
+        """Have this server answer from now on."""
+        self._front.app = server.app
 
     def token(self, role: Role, lasts_ms: int | None = None) -> str:
         kept, text = new_token(f"{role} of the test", role, lasts_ms)

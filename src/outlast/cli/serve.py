@@ -18,6 +18,7 @@ PORT = 8700
 @click.option("--port", type=click.IntRange(0, 65_535), default=PORT, show_default=True)
 @click.option("--host", "hosts", multiple=True, metavar="NAME", help="A name it is asked for by.")
 @click.option("--reuse-port", is_flag=True, help="Others may serve at this port, beside us.")
+@click.option("--task-metrics", is_flag=True, help="Serve /metrics/tasks: a series a held task.")
 @click.option("--tokens", is_flag=True, help="Ask for tokens on loopback, too.")
 @common
 def serve(
@@ -26,6 +27,7 @@ def serve(
     port: int,
     hosts: tuple[str, ...],
     reuse_port: bool,
+    task_metrics: bool,
     tokens: bool,
 ) -> int:
     """Serve the store at http://ADDRESS:PORT until SIGTERM or Ctrl-C.
@@ -55,6 +57,7 @@ def serve(
         hosts=(*app.HERE, *hosts),
         version=version(),
         env=session.env,
+        task_metrics=task_metrics,
     )
     listening = Listening(address, port, shared=reuse_port)
     shown = f"http://{address}:{listening.port}"

@@ -16,8 +16,8 @@ from starlette.routing import Route
 
 from ..core.clock import Env
 from ..core.errors import OutlastError, Unavailable
-from ..metrics import CONTENT_TYPE, Collector, text
-from ..store.verbs import Counts, Store
+from ..metrics import CONTENT_TYPE, Collector, of_tasks, text
+from ..store.verbs import Counts, Held, Query, Store
 from .access import Gate
 from .desk import Busy, Desk
 from .exchange import as_response, sent_token
@@ -27,6 +27,7 @@ from .store_api import StoreApi
 
 BEAT_THREADS, THREADS = 2, 8
 WAITING_MAX = 1_000
+TASK_SERIES = 1_000
 HERE = ("localhost", "127.0.0.1", "[::1]")
 
 
@@ -35,7 +36,7 @@ class Server:
 
     `asks_for_tokens`: False only where nobody but this machine can come. `hosts`: the names under
     which it may be asked for; others are turned away, so that no page elsewhere can reach in by a
-    name that it points at us.
+    name that it points at us. `task_metrics`: whether /metrics/tasks is there.
     """
 
     def __init__(
@@ -46,11 +47,12 @@ class Server:
         hosts: tuple[str, ...] = HERE,
         version: str = "",
         env: Env | None = None,
+        task_metrics: bool = False,
     ) -> None:
         self._beats = Desk("beats", open_store, threads=BEAT_THREADS, waiting_max=WAITING_MAX)
         self._rest = Desk("requests", open_store, threads=THREADS, waiting_max=WAITING_MAX)
         self._gate = Gate(asks_for_tokens)
-        self._collector = Collector(_ask_elsewhere, version=version)
+        self.collector = Collector(_ask_elsewhere, version=version)
         self.notices = Notices(open_store)
         self.leaving = False
         store_api = StoreApi(self._gate, self._beats, self._rest)
@@ -59,6 +61,7 @@ class Server:
                 Route("/livez", self._livez),
                 Route("/readyz", self._readyz),
                 Route("/metrics", self._metrics),
+                *([Route("/metrics/tasks", self._metrics_of_tasks)] if task_metrics else []),
                 *HttpApi(self._gate, self._rest, env or Env(), version).routes(),
                 Route("/store/{verb}", store_api.answer, methods=["POST"]),
             ],
@@ -108,8 +111,18 @@ class Server:
         if counts is None and self._gate.asks_for_tokens:
             raise Unavailable("the store", "it does not answer, so no token can be looked up")
         took_ms = int((time.monotonic() - began) * 1_000)
-        told = text(self._collector.told(counts, took_ms))
+        told = text(self.collector.told(counts, took_ms))
         return Response(told, media_type=CONTENT_TYPE)
+
+    async def _metrics_of_tasks(self, request: Request) -> Response:
+        """A series a held task, of so many at most."""
+        token = sent_token(request)
+
+        def look(store: Store) -> list[Held]:
+            self._gate.identity(store, token).must("find")
+            return store.find(Query(states=("running",), limit=TASK_SERIES))
+
+        return Response(text(of_tasks(await self._rest.ask(look))), media_type=CONTENT_TYPE)
 
     @asynccontextmanager
     async def _lifespan(self, _: Starlette) -> AsyncIterator[None]:
