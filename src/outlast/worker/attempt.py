@@ -22,6 +22,7 @@ from ..core.errors import AttemptEnded, NotSerializable, ReplayMismatch, Unavail
 from ..core.model import IN_DOUBT, Answer, Turned, Written
 from ..core.replay import Call, Kind, Memory
 from ..store.verbs import EffectQuery
+from . import tracing
 from .app import BadInput
 from .context import Context, PlainContext
 from .current import current_context
@@ -91,8 +92,10 @@ class Attempt:
         if self.holding.stop is not None:
             await self._give_back_unstarted()
             return
-        tell("attempt.started", {**facts, "reason": self.holding.grant.reason})
-        outcome = self._decided(await self._live())
+        began = {**facts, "reason": self.holding.grant.reason}
+        tell("attempt.started", began)
+        with tracing.attempt(began):
+            outcome = self._decided(await self._live())
         await self._end_everything(outcome)
         self._concluding = True
         await self._conclude(self._decided(outcome))

@@ -7,6 +7,7 @@ import inspect
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from . import tracing
 from .timers import TimeLimit
 
 if TYPE_CHECKING:
@@ -27,11 +28,14 @@ async def call(
     attempt.open_calls += 1
     attempt.holding.doing = what
     try:
-        async with TimeLimit(attempt.workplace.timers, timeout_ms, what):
-            if is_async(function):
-                return await function(*args, **(keywords or {}))
-            value = await attempt.threads.call(function, *args, on_late=on_late, **(keywords or {}))
-            return await value if inspect.isawaitable(value) else value
+        with tracing.act(what, **attempt.facts()):
+            async with TimeLimit(attempt.workplace.timers, timeout_ms, what):
+                if is_async(function):
+                    return await function(*args, **(keywords or {}))
+                value = await attempt.threads.call(
+                    function, *args, on_late=on_late, **(keywords or {})
+                )
+                return await value if inspect.isawaitable(value) else value
     finally:
         attempt.open_calls -= 1
         attempt.holding.doing = None
