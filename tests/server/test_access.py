@@ -166,6 +166,9 @@ def test_a_workers_token_cannot_touch_the_lease_of_another(serve: Serve) -> None
         "last": lambda: two.theirs.last(two.task.id, ""),
         "signals": lambda: two.theirs.signals(two.task.id),
         "effects": lambda: two.theirs.find_effects(EffectQuery(task_id=two.task.id)),
+        "effects of many": lambda: two.theirs.find_effects(
+            EffectQuery(task_ids=[two.task.id], key=None)
+        ),
         "all effects": lambda: two.theirs.find_effects(EffectQuery()),
         "submit": lambda: two.theirs.submit([new_task(two.here)]),
         "list": lambda: two.theirs.find(Query()),

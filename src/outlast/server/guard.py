@@ -91,6 +91,8 @@ class Guard:
     def _find_effects(self, store: Store, who: Identity, asked: Arguments) -> None:
         query: EffectQuery = asked["query"]
         # Of a shared key a worker must know who has done it.
+        if query.task_ids:
+            raise Forbidden("a worker may not ask for the effects of many tasks; nothing was read")
         if query.key is None:
             self._own_task(store, who, {"task_id": query.task_id or ""})
 

@@ -58,7 +58,7 @@ def _logs(database: Database, limit: int) -> Iterator[Finding]:
     """Chain, task row, lease row and effect rows of each task against its log."""
     rows = database.once(
         "find_tasks", any_state=1, states="{}", queue=None, agent=None, key=None, since_ms=None,
-        text=None, after=None, limit=limit,
+        label=None, text=None, after=None, limit=limit,
     )  # fmt: skip
     wrong = 0
     for row in rows:

@@ -253,6 +253,14 @@ class EffectVerbs(Verbs):
             )
         elif query.key is not None:
             rows = self.database.once("get_effect", key=query.key)
+        elif query.task_ids:
+            rows = self.database.once(
+                "effects_of_tasks",
+                tasks=keys_of(query.task_ids),
+                any_state=int(not query.states),
+                states=keys_of(query.states),
+                limit=query.limit,
+            )
         elif query.task_id is not None and not query.states:
             rows = self.database.once("effects_of_task", task_id=query.task_id)
         else:

@@ -89,7 +89,8 @@ class TaskVerbs(Verbs):
             "agent": query.agent,
             "key": query.key,
             "since_ms": query.since_ms,
-            "text": _like(query.text),
+            "text": _like(query.text and query.text.lower()),
+            "label": _like(_first_label(query)),
             "after": after,
             "limit": query.limit,
         }
@@ -365,8 +366,15 @@ def _canonical(text: str) -> Any:
 def _like(text: str | None) -> str | None:
     if text is None:
         return None
-    escaped = text.lower().replace("!", "!!").replace("%", "!%").replace("_", "!_")
+    escaped = text.replace("!", "!!").replace("%", "!%").replace("_", "!_")
     return f"%{escaped}%"
+
+
+def _first_label(query: Query) -> str | None:
+    """As it stands in a row: what has not even this is not worth reading."""
+    for name, value in query.labels.items():
+        return msgspec.json.encode({name: value}).decode()[1:-1]
+    return None
 
 
 def _has_labels(task: Task, query: Query) -> bool:

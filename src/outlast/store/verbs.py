@@ -218,10 +218,11 @@ class Held(msgspec.Struct, frozen=True):
 class EffectQuery(msgspec.Struct, frozen=True, kw_only=True):
     """Which effects to list, newest first. `in_doubt`: unknown, or begun by an owner that is gone.
 
-    `key` alone, or `task_id` with `states`; `in_doubt` with either.
+    `key` alone; `task_id` or `task_ids` with `states`; `in_doubt` with `key` or `task_id`.
     """
 
     task_id: str | None = None
+    task_ids: Sequence[str] = ()
     key: str | None = None
     states: Sequence[str] = ()
     in_doubt: bool = False

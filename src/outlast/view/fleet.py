@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ..core import limits
 from ..core.model import Effect, Worker
 from ..store.verbs import EffectQuery, Held, Query, Store
@@ -18,7 +20,8 @@ def judge(store: Store, build: str | None) -> tuple[gate.Gate, int]:
         for held in running(store)
         if build is None or (held.worker is not None and held.worker.build == build)
     ]
-    fates = [gate.fate(held, _in_flight(store, held)) for held in rows]
+    in_flight = gate.flights(_in_flight(store, rows))
+    fates = [gate.fate(held, in_flight.get(held.task.id, ())) for held in rows]
     return gate.gate(fates, build), now_ms
 
 
@@ -53,12 +56,13 @@ def running(store: Store) -> list[Held]:
         after = page[-1].task.id
 
 
-def _in_flight(store: Store, held: Held) -> list[Effect]:
-    if not held.effects.get("intended"):
+def _in_flight(store: Store, rows: Sequence[Held]) -> list[Effect]:
+    """The effects under way of all these tasks, in one question."""
+    acting = [held.task.id for held in rows if held.effects.get("intended")]
+    if not acting:
         return []
-    return store.find_effects(
-        EffectQuery(task_id=held.task.id, states=("intended",), limit=limits.LIST_ROWS)
-    )
+    query = EffectQuery(task_ids=acting, states=("intended",), limit=limits.LISTED_EFFECTS)
+    return store.find_effects(query)
 
 
 def gate_shape(answer: gate.Gate, now_ms: int) -> Shape:

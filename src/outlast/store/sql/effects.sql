@@ -87,6 +87,14 @@ select {effect}
  order by intended_ms desc, key
  limit :limit
 
+-- name: effects_of_tasks
+select {effect}
+  from outlast.effects
+ where task_id in (select key from json_each(:tasks))
+   and (:any_state = 1 or state in (select key from json_each(:states)))
+ order by task_id, intent_seq
+ limit :limit
+
 -- name: count_effects
 select task_id, state, count(*) as count
   from outlast.effects

@@ -160,6 +160,7 @@ select {task}
    and (cast(:agent as text) is null or agent = :agent)
    and (cast(:key as text) is null or key = :key)
    and (cast(:since_ms as bigint) is null or created_ms >= :since_ms)
+   and (cast(:label as text) is null or labels like :label escape '!')
    and (cast(:text as text) is null or lower(id || ' ' || agent || ' ' || coalesce(key, '') || ' ' || input || ' ' || labels) like :text escape '!')
    and (cast(:after as text) is null or id < :after)
  order by id desc
@@ -175,6 +176,7 @@ select {task}
    and (cast(:agent as text) is null or agent = :agent)
    and (cast(:key as text) is null or key = :key)
    and (cast(:since_ms as bigint) is null or created_ms >= :since_ms)
+   and (cast(:label as text) is null or labels like :label escape '!')
    and (cast(:text as text) is null or lower(id || ' ' || agent || ' ' || coalesce(key, '') || ' ' || input || ' ' || labels) like :text escape '!')
    and id < coalesce(cast(:after as text), 'z')
  order by id desc
