@@ -16,10 +16,13 @@ from starlette.routing import Route
 
 from ..core.errors import OutlastError, Unavailable
 from ..metrics import CONTENT_TYPE, Collector, text
+from ..settings import redacted
 from ..store.verbs import Counts, Store
 from .access import Gate
 from .desk import Busy, Desk
 from .exchange import as_response, sent_token
+from .pages.drawing import Place
+from .pages.site import Site
 from .store_api import StoreApi
 
 BEAT_THREADS, THREADS = 2, 8
@@ -32,7 +35,7 @@ class Server:
 
     `asks_for_tokens`: False only where nobody but this machine can come. `hosts`: the names under
     which it may be asked for; others are turned away, so that no page elsewhere can reach in by a
-    name that it points at us.
+    name that it points at us. `store_url`: what pages say which store this is, secrets left out.
     """
 
     def __init__(
@@ -42,11 +45,13 @@ class Server:
         asks_for_tokens: bool = False,
         hosts: tuple[str, ...] = HERE,
         version: str = "",
+        store_url: str = "",
     ) -> None:
         self._beats = Desk("beats", open_store, threads=BEAT_THREADS, waiting_max=WAITING_MAX)
         self._rest = Desk("requests", open_store, threads=THREADS, waiting_max=WAITING_MAX)
         self._gate = Gate(asks_for_tokens)
         self._collector = Collector(_ask_elsewhere, version=version)
+        self._site = Site(self._gate, self._rest, Place(redacted(store_url), version))
         self.leaving = False
         store_api = StoreApi(self._gate, self._beats, self._rest)
         self.app = Starlette(
@@ -55,6 +60,7 @@ class Server:
                 Route("/readyz", self._readyz),
                 Route("/metrics", self._metrics),
                 Route("/store/{verb}", store_api.answer, methods=["POST"]),
+                *self._site.routes,
             ],
             middleware=[
                 Middleware(TrustedHostMiddleware, allowed_hosts=[*hosts], www_redirect=False)
@@ -66,6 +72,7 @@ class Server:
     def leave(self) -> None:
         """From now on we are not ready; what streams comes to its end."""
         self.leaving = True
+        self._site.leave()
 
     def close(self) -> None:
         """Let what is being done come to its end."""
