@@ -39,6 +39,8 @@
     htmx.process(region);
   };
 
+  // A form that somebody may be filling in is not drawn anew.
+  Idiomorph.defaults.callbacks.beforeNodeMorphed = (node) => !(node.dataset && "keep" in node.dataset);
   htmx.createEventSource = (url) => {
     if (source) source.close();
     const opened = source = new EventSource(url);
