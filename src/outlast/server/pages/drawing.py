@@ -66,6 +66,7 @@ class Drawing:
         self._templates.filters.update(
             line=line,
             block=block,
+            short=short,
             time=rfc3339,
             age=age,
             path=lambda text: quote(text, safe=""),
@@ -102,6 +103,11 @@ def _may(who: Identity | None) -> Any:
 def line(text: object, most: int = 80) -> str:
     """On one line, without what would turn or hide it."""
     return printable("" if text is None else str(text), most)
+
+
+def short(task_id: str) -> str:
+    """Its beginning, which is its time and enough for commands, and what tells a batch apart."""
+    return task_id if len(task_id) <= 18 else f"{task_id[:13]}…{task_id[-4:]}"
 
 
 def block(text: object, most: int = BLOCK_CHARACTERS) -> str:

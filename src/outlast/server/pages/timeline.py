@@ -13,12 +13,13 @@ BARS_MAX = 40
 BAR_PX, GAP_PX = 20, 6
 # An epoch of a moment is still to be seen.
 NARROWEST = 0.6
+WIDE = 40.0
 
 
 class Bar(msgspec.Struct, frozen=True):
     """A bar and its label; `left`, `width` in percent, `top` in pixels.
 
-    `before`: the label stands left of the bar's end, where there is more room.
+    `edge`: where the label is fastened, in percent; `before`: it ends there.
     """
 
     span: Span
@@ -26,12 +27,8 @@ class Bar(msgspec.Struct, frozen=True):
     width: float
     top: int
     label: str
+    edge: float
     before: bool
-
-    @property
-    def edge(self) -> float:
-        """Where the label is fastened."""
-        return self.left + self.width if self.before else self.left
 
 
 class Timeline(msgspec.Struct, frozen=True):
@@ -61,16 +58,19 @@ def timeline(spans: Sequence[Span], now_ms: int) -> Timeline | None:
 
 def _bar(span: Span, row: int, from_ms: int, until_ms: int, whole_ms: int) -> Bar:
     ends_ms = until_ms if span.until_ms is None else span.until_ms
-    left = min(100 * (span.from_ms - from_ms) / whole_ms, 100 - NARROWEST)
-    width = max(100 * (ends_ms - span.from_ms) / whole_ms, NARROWEST)
-    return Bar(
-        span,
-        round(left, 2),
-        round(min(width, 100 - left), 2),
-        row * (BAR_PX + GAP_PX),
-        _label(span),
-        before=left > 50,
-    )
+    left = round(min(100 * (span.from_ms - from_ms) / whole_ms, 100 - NARROWEST), 2)
+    share = max(100 * (ends_ms - span.from_ms) / whole_ms, NARROWEST)
+    width = round(min(share, 100 - left), 2)
+    edge, before = _place(left, width)
+    return Bar(span, left, width, row * (BAR_PX + GAP_PX), _label(span), edge, before)
+
+
+def _place(left: float, width: float) -> tuple[float, bool]:
+    """Where a label goes: into a wide bar, else beside it, on the side that has more room."""
+    if width >= WIDE:
+        return left, False
+    right = round(left + width, 2)
+    return (right, False) if 100 - right >= left else (left, True)
 
 
 def _label(span: Span) -> str:
