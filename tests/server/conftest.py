@@ -35,11 +35,12 @@ class Served:
 
     def __init__(self, front: Front, path: Path, **options: Any) -> None:
         self.clock = HandClock()
-        env = Env(self.clock, random.Random(1))
+        self.path = path
+        env = self.env = Env(self.clock, random.Random(1))
         url = f"sqlite:{path}"
         self.here = open_store(url, env=env, create=True)
         self.server = Server(lambda: open_store(url, env=env), **options)
-        self._front, self._opened = front, [self.here]
+        self.front, self._opened = front, [self.here]
         front.app = self.server.app
         self.tokens: dict[str, str] = {}
         self.url = front.url

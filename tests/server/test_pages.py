@@ -199,7 +199,9 @@ def test_filters_stand_in_the_address(serve):
     assert shown("since=2m") == {red.id, blue.id}
 
 
-@pytest.mark.parametrize("query", ["state=asleep", "since=never", "label=x", "group=-1", "text=%00"])
+@pytest.mark.parametrize(
+    "query", ["state=asleep", "since=never", "label=x", "group=-1", "text=%00"]
+)
 def test_a_filter_that_cannot_be_is_refused_on_a_page(serve, query):
     page = Browser(serve()).get(f"/?{query}")
     assert page.status == 400
@@ -263,7 +265,9 @@ def test_what_pages_load_is_there_and_nothing_else_of_the_folder(serve):
     for name in loaded:
         found = browser.get(f"/static/{name}")
         assert found.status == 200
-        assert browser.get(f"/static/{name}", **{"If-None-Match": found.headers["etag"]}).status == 304
+        assert (
+            browser.get(f"/static/{name}", **{"If-None-Match": found.headers["etag"]}).status == 304
+        )
     for name in ("README.md", "../app.py", "%2e%2e/app.py", "nothing"):
         assert browser.get(f"/static/{name}").status == 404
 
