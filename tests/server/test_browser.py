@@ -1,4 +1,4 @@
-"""The dashboard in a real browser: what changes before one's eyes, by keyboard, on a phone, dark."""
+"""The dashboard in a real browser: what changes while one looks, by keyboard, on a phone, dark."""
 
 from __future__ import annotations
 
