@@ -229,13 +229,15 @@ def test_a_workers_token_opens_no_page(serve):
 
 
 def test_without_a_token_there_is_a_sign_in_and_nothing_else(serve):
-    served = serve(asks_for_tokens=True)
+    served = serve(asks_for_tokens=True, store_url="postgresql://db.example/prod", version="1.2.3")
     task = world.submit(served.here)
     browser = Browser(served)
     for path in ("/", f"/tasks/{task.id}", "/live/home", f"/tasks/{task.id}/cancel"):
         page = browser.get(path)
         assert page.status == 401
         assert "Sign in" in page.text
+        assert "db.example" not in page.html
+        assert "1.2.3" not in page.html
         assert page.text.count(task.id[:13]) == (1 if task.id in path else 0), "the address alone"
     assert browser.post(f"/tasks/{task.id}/cancel", WHY).status == 401
     assert served.here.get(task.id).state == "ready"

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from outlast.server.asked import Asked
+from outlast.server.pages import home
+from outlast.server.pages.fleet import Fleet
+from outlast.store.open import open_store
 from tests.server.browsing import Browser
 from tests.server.conftest import ANN
 from tests.store import world
@@ -306,3 +310,28 @@ def test_marks_that_turn_or_hide_text_are_left_out(serve):
     world.submit(served.here, agent="pay\u202etsil\u2066\x1b[31m")
     page = Browser(served).get("/").html
     assert not {"\u202e", "\u2066", "\x1b"} & set(page)
+
+
+# -- what it costs -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("query", [(), (("label", "team=red"),), (("text", "needle"),)])
+def test_home_costs_as_many_statements_for_many_tasks_as_for_few(serve, query):
+    served = serve()
+    told = [statements(served, query)]
+    for _ in range(3):
+        served.here.submit([world.new_task(served.here, agent="other") for _ in range(200)])
+    told.append(statements(served, query))
+    assert told[1] <= told[0] + 5, "a page that is full has owners and effects to look up"
+    assert told[1] < 40
+
+
+def statements(served, query):
+    """How many statements a look at the home page sends to the database."""
+    store = open_store(f"sqlite:{served.path}", env=served.env)
+    seen = []
+    store.now_ms()
+    store.database._connect().set_trace_callback(seen.append)
+    home.look(Fleet(), store, Asked(query))
+    store.close()
+    return len(seen)

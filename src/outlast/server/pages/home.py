@@ -89,13 +89,13 @@ def _found(store: Store, asked: Asked, states: Sequence[str]) -> tuple[list[Held
 def _query(
     store: Store, asked: Asked, states: tuple[str, ...], after: str | None, limit: int
 ) -> Query:
-    since = asked.one("since")
+    since, labels = asked.one("since"), _labels(asked)
     return Query(
         states=states,
         queue=asked.one("queue"),
         agent=asked.one("agent"),
-        labels=_labels(asked),
-        text=asked.one("text"),
+        labels=labels,
+        text=asked.one("text") or _as_stored(labels),
         since_ms=None if since is None else store.now_ms() - duration_ms(since, "since"),
         after=after,
         limit=limit,
@@ -110,6 +110,19 @@ def _labels(asked: Asked) -> dict[str, str]:
             raise BadSetting(f"label: {pair!r:.60} is not written like team=red")
         found[key] = value
     return found
+
+
+def _as_stored(labels: Mapping[str, str]) -> str | None:
+    """A label as tasks hold it, to be searched for as text.
+
+    The store compares labels row by row, a page at a time; text it finds in one statement, and
+    then has few rows to compare. Capitals beyond ASCII are not the same to every database.
+    """
+    for key, value in labels.items():
+        text = f"{msgspec.json.encode(key).decode()}:{msgspec.json.encode(value).decode()}"
+        if text.isascii():
+            return text
+    return None
 
 
 def _group(held: Held) -> int:
