@@ -33,11 +33,10 @@ def front() -> Iterator[Front]:
 class Served:
     """One store, served. `here`: the store itself; `as_role`: over HTTP, with a token."""
 
-    def __init__(self, front: Front, path: Path, **options: Any) -> None:
+    def __init__(self, front: Front, db: str, **options: Any) -> None:
         self.clock = HandClock()
-        self.path = path
+        self.db = url = db
         env = self.env = Env(self.clock, random.Random(1))
-        url = f"sqlite:{path}"
         self.here = open_store(url, env=env, create=True)
         self.server = Server(lambda: open_store(url, env=env), **options)
         self.front, self._opened = front, [self.here]
@@ -81,8 +80,8 @@ def serve(front: Front, tmp_path: Path) -> Iterator[Callable[..., Served]]:
     """Serves an empty store: `serve(asks_for_tokens=True)`."""
     started: list[Served] = []
 
-    def start(**options: Any) -> Served:
-        started.append(Served(front, tmp_path / "outlast.db", **options))
+    def start(db: str = "", **options: Any) -> Served:
+        started.append(Served(front, db or f"sqlite:{tmp_path / 'outlast.db'}", **options))
         return started[-1]
 
     yield start

@@ -258,12 +258,11 @@ class Cut:
 def cut_off(served: Served, **options: Any) -> Iterator[threading.Event]:
     """Served anew, by way of a line that is cut once the event is set."""
     cut = threading.Event()
-    url = f"sqlite:{served.path}"
 
     def opened() -> Any:
         if cut.is_set():
             raise Unavailable("the database", "the line is cut")
-        return Cut(open_store(url, env=served.env), cut)
+        return Cut(open_store(served.db, env=served.env), cut)
 
     server = Server(opened, **options)
     served.front.app = server.app

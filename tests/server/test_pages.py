@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from outlast.core.clock import Env
 from outlast.server.asked import Asked
 from outlast.server.pages import home
 from outlast.server.pages.fleet import Fleet
-from outlast.store.open import open_store
+from outlast.store.migrate import migrate
+from outlast.store.open import open_database, open_store
 from tests.server.browsing import Browser
 from tests.server.conftest import ANN
 from tests.store import world
@@ -176,6 +178,21 @@ def test_every_page_says_which_store_this_is_and_who_you_are(serve):
         assert "somebody on this machine (admin)" in page.text
 
 
+def test_every_page_is_drawn_from_postgresql_too(serve, postgres_url):
+    database, schema = open_database(postgres_url, env=Env())
+    migrate(database, schema)
+    database.close()
+    served = serve(postgres_url)
+    owner = world.start(served.here, labels={"team": "red"})
+    owner.intend("pay")
+    owner.ask_a_person()
+    world.start(served.here)
+    for path in (*PAGES, f"/tasks/{owner.task_id}", "/?label=team%3Dred&state=review"):
+        assert Browser(served).get(path).status == 200
+    assert owner.task_id in Browser(served).get("/?label=team%3Dred").html
+    assert "server=primary" in Browser(served).get("/health").text
+
+
 # -- filters and paging ------------------------------------------------------------------------
 
 
@@ -328,7 +345,7 @@ def test_home_costs_as_many_statements_for_many_tasks_as_for_few(serve, query):
 
 def statements(served, query):
     """How many statements a look at the home page sends to the database."""
-    store = open_store(f"sqlite:{served.path}", env=served.env)
+    store = open_store(served.db, env=served.env)
     seen = []
     store.now_ms()
     store.database._connect().set_trace_callback(seen.append)
