@@ -33,26 +33,26 @@ def front() -> Iterator[Front]:
 class Served:
     """One store, served. `here`: the store itself; `as_role`: over HTTP, with a token."""
 
-    def __init__(self, front: Front, path: Path, **options: Any) -> None:
+    def __init__(self, front: Front, db: str, **options: Any) -> None:
         self.clock = HandClock()
-        env = Env(self.clock, random.Random(1))
-        url = f"sqlite:{path}"
+        self.db = url = db
+        env = self.env = Env(self.clock, random.Random(1))
         self.here = open_store(url, env=env, create=True)
-        self._path = path
         self.open_store: Callable[[], Store] = lambda: open_store(url, env=env)
         self.server = Server(self.open_store, **options)
-        self._front, self._opened = front, [self.here]
+        self.front, self._opened = front, [self.here]
         self.show(self.server)
         self.tokens: dict[str, str] = {}
         self.url = front.url
 
     def take_away(self) -> None:
         """Take the store's file away, under all who have it open."""
-        self._path.rename(self._path.with_suffix(".gone"))
+        path = Path(self.db.removeprefix("sqlite:"))
+        path.rename(path.with_suffix(".gone"))
 
     def show(self, server: Server) -> None:
         """Have this server answer from now on."""
-        self._front.app = server.app
+        self.front.app = server.app
 
     def token(self, role: Role, lasts_ms: int | None = None) -> str:
         kept, text = new_token(f"{role} of the test", role, lasts_ms)
@@ -90,8 +90,8 @@ def serve(front: Front, tmp_path: Path) -> Iterator[Callable[..., Served]]:
     """Serves an empty store: `serve(asks_for_tokens=True)`."""
     started: list[Served] = []
 
-    def start(**options: Any) -> Served:
-        started.append(Served(front, tmp_path / "outlast.db", **options))
+    def start(db: str = "", **options: Any) -> Served:
+        started.append(Served(front, db or f"sqlite:{tmp_path / 'outlast.db'}", **options))
         return started[-1]
 
     yield start

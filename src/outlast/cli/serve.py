@@ -58,6 +58,7 @@ def serve(
         version=version(),
         env=session.env,
         task_metrics=task_metrics,
+        store_url=session.db,
     )
     listening = Listening(address, port, shared=reuse_port)
     shown = f"http://{address}:{listening.port}"

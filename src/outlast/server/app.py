@@ -17,12 +17,15 @@ from starlette.routing import Route
 from ..core.clock import Env
 from ..core.errors import OutlastError, Unavailable
 from ..metrics import CONTENT_TYPE, Collector, of_tasks, text
+from ..settings import redacted
 from ..store.verbs import Counts, Held, Query, Store
 from .access import Gate
 from .desk import Busy, Desk
 from .exchange import as_response, sent_token
 from .http_api import HttpApi
 from .notices import Notices
+from .pages.drawing import Place
+from .pages.site import Site
 from .store_api import StoreApi
 
 BEAT_THREADS, THREADS = 2, 8
@@ -36,7 +39,8 @@ class Server:
 
     `asks_for_tokens`: False only where nobody but this machine can come. `hosts`: the names under
     which it may be asked for; others are turned away, so that no page elsewhere can reach in by a
-    name that it points at us. `task_metrics`: whether /metrics/tasks is there.
+    name that it points at us. `task_metrics`: whether /metrics/tasks is there. `store_url`: what
+    pages say which store this is, secrets left out.
     """
 
     def __init__(
@@ -48,12 +52,14 @@ class Server:
         version: str = "",
         env: Env | None = None,
         task_metrics: bool = False,
+        store_url: str = "",
     ) -> None:
         self._beats = Desk("beats", open_store, threads=BEAT_THREADS, waiting_max=WAITING_MAX)
         self._rest = Desk("requests", open_store, threads=THREADS, waiting_max=WAITING_MAX)
         self._gate = Gate(asks_for_tokens)
         self.collector = Collector(_ask_elsewhere, version=version)
         self.notices = Notices(open_store)
+        self._site = Site(self._gate, self._rest, Place(redacted(store_url), version))
         self.leaving = False
         store_api = StoreApi(self._gate, self._beats, self._rest)
         self.app = Starlette(
@@ -64,6 +70,7 @@ class Server:
                 *([Route("/metrics/tasks", self._metrics_of_tasks)] if task_metrics else []),
                 *HttpApi(self._gate, self._rest, env or Env(), version).routes(),
                 Route("/store/{verb}", store_api.answer, methods=["POST"]),
+                *self._site.routes,
             ],
             middleware=[
                 Middleware(TrustedHostMiddleware, allowed_hosts=[*hosts], www_redirect=False)
@@ -75,6 +82,7 @@ class Server:
     def leave(self) -> None:
         """From now on we are not ready; what streams comes to its end."""
         self.leaving = True
+        self._site.leave()
 
     def close(self) -> None:
         """Let what is being done come to its end."""

@@ -1,0 +1,1 @@
+"""The dashboard: pages that a server draws, readable and usable without JavaScript."""
