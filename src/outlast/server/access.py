@@ -20,6 +20,8 @@ from ..core.model import NewToken, Role, Token
 from ..store.verbs import Store
 
 PREFIX = "ol"
+# What stands for a token where a proxy vouched: orders are then under the name that it gave.
+PROXIED = "proxy"
 # How long an answer about a token is believed: a revoked one is turned away after that at most.
 BELIEVED_S = 2.0
 REMEMBERED = 1_000
@@ -111,16 +113,36 @@ def new_token(name: str, role: Role, lasts_ms: int | None) -> tuple[NewToken, st
     return kept, f"{PREFIX}_{token_id}_{secret}"
 
 
+class Proxy(msgspec.Struct, frozen=True):
+    """A proxy that has asked people who they are (OIDC, say), and tells us in a header.
+
+    Believed only where the connection comes from one of these addresses. `role`: what all of them
+    may do here.
+    """
+
+    header: str
+    role: Role
+    addresses: frozenset[str]
+
+
+class Proxied(str):
+    """A name that came from a trusted proxy; no token reads like this type."""
+
+    __slots__ = ()
+
+
 class Gate:
     """Turns a token into an identity; what the store said of it is believed for two seconds."""
 
-    def __init__(self, asks_for_tokens: bool) -> None:
-        self.asks_for_tokens = asks_for_tokens
+    def __init__(self, asks_for_tokens: bool, proxy: Proxy | None = None) -> None:
+        self.asks_for_tokens, self._proxy = asks_for_tokens, proxy
         self._known: dict[str, tuple[float, Token]] = {}
 
     def identity(self, store: Store, text: str) -> Identity:
         """Raises NotSignedIn. `text`: the token as it was sent, "" for none."""
         self.must_be_sent(text)
+        if isinstance(text, Proxied) and self._proxy is not None:
+            return Identity(str(text), self._proxy.role, PROXIED)
         if not text:
             return NOBODY_ELSE
         token_id, _, secret = text.removeprefix(f"{PREFIX}_").partition("_")

@@ -19,13 +19,14 @@ from ..core.errors import OutlastError, Unavailable
 from ..metrics import CONTENT_TYPE, Collector, of_tasks, text
 from ..settings import redacted
 from ..store.verbs import Counts, Held, Query, Store
-from .access import Gate
+from .access import Gate, Proxy
 from .desk import Busy, Desk
 from .exchange import as_response, sent_token
 from .http_api import HttpApi
 from .notices import Notices
 from .pages.drawing import Place
 from .pages.site import Site
+from .proxied import NamesFromProxy
 from .store_api import StoreApi
 
 BEAT_THREADS, THREADS = 2, 8
@@ -40,7 +41,7 @@ class Server:
     `asks_for_tokens`: False only where nobody but this machine can come. `hosts`: the names under
     which it may be asked for; others are turned away, so that no page elsewhere can reach in by a
     name that it points at us. `task_metrics`: whether /metrics/tasks is there. `store_url`: what
-    pages say which store this is, secrets left out.
+    pages say which store this is, secrets left out. `proxy`: who may say who somebody is.
     """
 
     def __init__(
@@ -53,10 +54,11 @@ class Server:
         env: Env | None = None,
         task_metrics: bool = False,
         store_url: str = "",
+        proxy: Proxy | None = None,
     ) -> None:
         self._beats = Desk("beats", open_store, threads=BEAT_THREADS, waiting_max=WAITING_MAX)
         self._rest = Desk("requests", open_store, threads=THREADS, waiting_max=WAITING_MAX)
-        self._gate = Gate(asks_for_tokens)
+        self._gate = Gate(asks_for_tokens, proxy)
         self.collector = Collector(_ask_elsewhere, version=version)
         self.notices = Notices(open_store)
         self._site = Site(self._gate, self._rest, Place(redacted(store_url), version))
@@ -73,7 +75,8 @@ class Server:
                 *self._site.routes,
             ],
             middleware=[
-                Middleware(TrustedHostMiddleware, allowed_hosts=[*hosts], www_redirect=False)
+                Middleware(TrustedHostMiddleware, allowed_hosts=[*hosts], www_redirect=False),
+                *([Middleware(NamesFromProxy, proxy=proxy)] if proxy else []),
             ],
             exception_handlers={OutlastError: _told},
             lifespan=self._lifespan,

@@ -23,8 +23,10 @@ class TooSlow(UsageError):
 
 
 def sent_token(request: Request) -> str:
-    """The token of a program (Authorization) or of a browser (cookie), "" for none."""
-    return bearer(request) or request.cookies.get(COOKIE, "")
+    """The token of a program (Authorization) or of a browser (cookie), or the name that a trusted
+    proxy gave; "" for none of them."""
+    proxied = getattr(request.state, "proxied", "")
+    return bearer(request) or request.cookies.get(COOKIE, "") or proxied
 
 
 def bearer(request: Request) -> str:
