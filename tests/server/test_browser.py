@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from outlast.server import live
 from outlast.store.open import open_store
 from tests.server.conftest import Served
 from tests.store import world
@@ -23,7 +24,8 @@ PHONE = {"width": 360, "height": 740}
 SLOW_MS = 20_000
 
 
-@pytest.fixture(scope="session")
+# Not for the whole session: while it is open this thread has a running loop, and none can be begun.
+@pytest.fixture(scope="module")
 def chromium() -> Iterator[Browser]:
     require_module("playwright", "test")
     program = require("chromium")
@@ -180,6 +182,25 @@ def test_what_is_typed_and_focused_stays_while_the_page_changes(serve, desktop):
     assert link.evaluate("link => link === document.activeElement")
     assert page.get_by_label("Agent").input_value() == "age"
     assert page.get_by_label("Agent").is_visible()
+
+
+def test_a_page_stays_live_when_one_stream_ends_and_the_next_begins(serve, desktop, monkeypatch):
+    monkeypatch.setattr(live, "STREAM_S", 1.5)
+    served = serve()
+    page = desktop.open(served.url)
+    is_live(page)
+    page.evaluate(
+        """() => {
+            window.states = [];
+            const keep = () => window.states.push(document.documentElement.dataset.stream);
+            new MutationObserver(keep).observe(document.documentElement, {attributes: true});
+        }"""
+    )
+    with page.expect_response("**/live/home?"), page.expect_response("**/live/home?"):
+        pass
+    served.clock.move(5_000)
+    shows(page, "08:00:05.000Z", ".status")
+    assert "lost" not in page.evaluate("window.states")
 
 
 def test_a_hidden_page_stops_looking_and_catches_up_when_it_is_seen(serve, desktop):

@@ -132,6 +132,17 @@ def test_streams_end_at_once_when_the_server_leaves_and_none_begins(serve):
     assert Browser(served).get("/live/home").status == 503
 
 
+def test_a_stream_ends_after_a_while_and_who_may_see_it_is_asked_again(serve, monkeypatch):
+    monkeypatch.setattr(live, "STREAM_S", 1.5)
+    served = serve(asks_for_tokens=True)
+    cookie = {"Cookie": f"outlast_token={served.token('viewer', lasts_ms=60_000)}"}
+    with stream(served, "/live/home", **cookie) as watched:
+        assert [message.event for message in watched.messages()][:2] == ["page", "beat"]
+    served.clock.move(60_000)
+    with stream(served, "/live/home", **cookie) as watched:
+        assert watched.answer.status == 401
+
+
 def test_who_goes_away_is_looked_for_no_more(serve, monkeypatch):
     monkeypatch.setattr(live, "STREAMS_MAX", 1)
     served = serve()

@@ -93,13 +93,8 @@ class Live:
         watched = self._join(sight, bell)
         try:
             yield f"retry: {RETRY_MS}\n\n"
-            seen = 0
-            ends_s = asyncio.get_running_loop().time() + STREAM_S
-            while asyncio.get_running_loop().time() < ends_s:
-                await bell.wait()
-                bell.clear()
-                if self._leaving:
-                    return
+            seen, ends_s = 0, asyncio.get_running_loop().time() + STREAM_S
+            while await _rung(bell, ends_s) and not self._leaving:
                 yield _told(watched, seen)
                 seen = watched.version
         finally:
@@ -156,6 +151,16 @@ class Live:
 
     def _draw_all(self, store: Store, sights: list[Sight]) -> dict[Sight, Drawn]:
         return {sight: self._draw(store, sight) for sight in sights}
+
+
+async def _rung(bell: asyncio.Event, ends_s: float) -> bool:
+    """Wait for the bell; False when the time is over."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout_at(ends_s):
+            await bell.wait()
+            bell.clear()
+            return True
+    return False
 
 
 def _told(watched: Watched, seen: int) -> str:

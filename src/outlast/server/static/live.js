@@ -7,12 +7,15 @@
 
 (() => {
   const SILENT_MS = 6000;
+  // A stream ends now and then, and the browser opens the next one within a second or two.
+  const AGAIN_MS = 4000;
   const region = document.getElementById("live");
   const word = document.getElementById("status-word");
   const time = document.getElementById("as-of");
   if (!region || !word || !time) return;
   let source = null;
   let alarm = 0;
+  let ended = false;
   let woken = 0;
 
   const say = (state, text) => {
@@ -22,6 +25,7 @@
   };
   const lost = () => say("lost", "Last known, as of");
   const alive = (asOf) => {
+    ended = false;
     clearTimeout(alarm);
     alarm = setTimeout(lost, SILENT_MS);
     time.textContent = asOf;
@@ -51,8 +55,16 @@
       lost();
     });
     opened.addEventListener("error", () => {
-      clearTimeout(alarm);
-      if (opened === source && !document.hidden) lost();
+      if (opened !== source || document.hidden) return;
+      if (opened.readyState === EventSource.CLOSED) {
+        clearTimeout(alarm);
+        lost();
+      } else if (!ended) {
+        // Each try that fails says so anew: the time runs from the first.
+        ended = true;
+        clearTimeout(alarm);
+        alarm = setTimeout(lost, AGAIN_MS);
+      }
     });
     return opened;
   };
