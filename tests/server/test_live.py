@@ -6,6 +6,7 @@ import asyncio
 import http.client
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
 from urllib.parse import urlsplit
@@ -197,7 +198,9 @@ def sight(page: str = "home", **words: str) -> Sight:
 def run(monkeypatch: Any, watch: Callable[[Watching], Any]) -> Watching:
     monkeypatch.setattr(live, "LOOK_S", 0.05)
     watching = Watching()
-    asyncio.run(watch(watching))
+    # On a thread of its own: a browser that another test drives keeps a loop in this one.
+    with ThreadPoolExecutor(1) as thread:
+        thread.submit(asyncio.run, watch(watching)).result()
     watching.desk.close()
     return watching
 
