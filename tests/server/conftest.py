@@ -72,6 +72,8 @@ class Served:
         """(status, headers, body) of a plain request."""
         connection = http.client.HTTPConnection(urlsplit(self.url).netloc, timeout=30)
         named = {name.replace("_", "-"): value for name, value in headers.items()}
+        if path.startswith("/store/"):
+            named.setdefault("Content-Type", "application/json")
         connection.request(method, path, body or None, named)
         answer = connection.getresponse()
         told = {name.lower(): value for name, value in answer.getheaders()}

@@ -157,6 +157,9 @@ def test_a_workers_token_cannot_touch_the_lease_of_another(serve: Serve) -> None
         "observe": lambda: two.theirs.observe(
             two.task.id, 1, "worker-theirs", "key", applied=True, result=1
         ),
+        "observe an epoch that was never given": lambda: two.theirs.observe(
+            two.task.id, 99, "worker-theirs", "key", applied=True, result=1
+        ),
         "renew": lambda: two.theirs.renew("worker-mine", [Renewal(two.task.id, grant)]),
         "crash": lambda: two.theirs.crash("worker-mine", by="me"),
         "retire": lambda: two.theirs.retire("worker-mine"),
@@ -226,6 +229,17 @@ def test_a_request_that_is_none_is_refused_with_its_reason(
     assert status in (400, 404)
     assert says in problem["message"]
     assert problem["execution_state"] == "not_dispatched"
+
+
+@pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", ""])
+def test_a_page_of_another_site_cannot_have_a_browser_ask_a_verb(serve: Serve, kind: str) -> None:
+    """On loopback whoever asks is let in: so a browser must be told apart by what it may send."""
+    served = serve()
+    task = submit(served.here)
+    body = msgspec.json.encode({"task_id": task.id, "order": {"by": "evil", "why": "fun"}})
+    status, _, answer = served.request("POST", "/store/cancel", body, Content_Type=kind)
+    assert (status, msgspec.json.decode(answer)["code"]) == (415, "NotJson")
+    assert served.here.get(task.id).state == "ready"
 
 
 def test_what_is_larger_than_any_request_is_not_read(serve: Serve) -> None:

@@ -16,6 +16,12 @@ from ..store.messages import problem
 COOKIE = "outlast_token"
 
 
+class NotJson(UsageError):
+    """A page of another site can have a browser send any text, but not as JSON."""
+
+    http_status = 415
+
+
 class TooSlow(UsageError):
     """Who sends a request must come to its end."""
 
@@ -36,6 +42,14 @@ def bearer(request: Request) -> str:
     if header and scheme.lower() != "bearer":
         raise NotSignedIn("the Authorization header holds no Bearer token")
     return token.strip()
+
+
+async def json_of(request: Request, limit: int) -> bytes:
+    """A body that says it is JSON. Raises NotJson, and as `body_of`."""
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind != "application/json":
+        raise NotJson(f"send application/json, not {kind or 'nothing'}; nothing was done")
+    return await body_of(request, limit)
 
 
 async def body_of(request: Request, limit: int) -> bytes:

@@ -100,10 +100,9 @@ class Guard:
         name = (task_id, epoch)
         if name not in self._grants:
             granted = store.granted(task_id, epoch)
-            if granted is None:
-                return  # the fence knows no such epoch either
-            _remember(self._grants, name, _worker_of(granted))
-        if self._grants[name] != worker:
+            if granted is not None:
+                _remember(self._grants, name, _worker_of(granted))
+        if self._grants.get(name) != worker:
             raise Forbidden(
                 f"epoch {epoch} of task {task_id} was not granted to {worker}; nothing was written"
             )

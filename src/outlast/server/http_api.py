@@ -17,16 +17,10 @@ from ..store.verbs import Store
 from .access import Gate
 from .api import OPERATIONS, Operation
 from .desk import Desk
-from .exchange import body_of, json_response, sent_token
+from .exchange import json_of, json_response, sent_token
 from .openapi import document
 
 BASE = "/api/v1"
-
-
-class NotJson(UsageError):
-    """A form of another site can send any text, but not as JSON."""
-
-    http_status = 415
 
 
 class HttpApi:
@@ -47,7 +41,7 @@ class HttpApi:
         async def answer(request: Request) -> Response:
             token = sent_token(request)
             self._gate.must_be_sent(token)
-            body = await _json_of(request) if operation.method == "POST" else b""
+            body = await json_of(request, REQUEST_BYTES) if operation.method == "POST" else b""
 
             def carry_out(store: Store) -> Any:
                 who = self._gate.identity(store, token)
@@ -61,13 +55,6 @@ class HttpApi:
 
     async def _describe(self, _: Request) -> Response:
         return json_response(self._document)
-
-
-async def _json_of(request: Request) -> bytes:
-    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if kind != "application/json":
-        raise NotJson(f"send application/json, not {kind or 'nothing'}; nothing was done")
-    return await body_of(request, REQUEST_BYTES)
 
 
 def _asked(operation: Operation, request: Request, body: bytes) -> Any:

@@ -14,7 +14,7 @@ from ..store.messages import PAGE_BYTES, REQUEST_BYTES, Message, messages
 from ..store.verbs import Store
 from .access import Gate
 from .desk import Desk
-from .exchange import bearer, body_of, json_response
+from .exchange import bearer, json_of, json_response
 from .guard import Guard
 
 BEATS = frozenset({"renew", "now_ms"})
@@ -38,7 +38,7 @@ class StoreApi:
         token = bearer(request)
         self._gate.must_be_sent(token)  # before anything of it is read
         message = _message(request.path_params["verb"])
-        body = await body_of(request, REQUEST_BYTES)
+        body = await json_of(request, REQUEST_BYTES)
 
         def carry_out(store: Store) -> Any:
             who = self._gate.identity(store, token)
