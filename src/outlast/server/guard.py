@@ -75,11 +75,15 @@ class Guard:
 
     def _own_offer(self, store: Store, who: Identity, offer: Offer) -> None:
         self._own_worker(store, who, offer.worker)
-        self._granted_to(store, offer.task_id, offer.epoch, offer.worker)
+        # An epoch that there is not (its commit was lost) is turned away by the fence, with its why.
+        if self._granted_to(store, offer.task_id, offer.epoch, offer.worker) is False:
+            raise _not_granted(offer.task_id, offer.epoch, offer.worker)
 
     def _observe(self, store: Store, who: Identity, asked: Arguments) -> None:
         self._own_worker(store, who, asked["worker"])
-        self._granted_to(store, asked["task_id"], asked["epoch"], asked["worker"])
+        said = asked["task_id"], asked["epoch"], asked["worker"]
+        if not self._granted_to(store, *said):
+            raise _not_granted(*said)
 
     def _own_task(self, store: Store, who: Identity, asked: Arguments) -> None:
         granted = store.last(asked["task_id"], "lease.granted")
@@ -96,16 +100,19 @@ class Guard:
         if query.key is None:
             self._own_task(store, who, {"task_id": query.task_id or ""})
 
-    def _granted_to(self, store: Store, task_id: str, epoch: int, worker: str) -> None:
+    def _granted_to(self, store: Store, task_id: str, epoch: int, worker: str) -> bool | None:
+        """Whether an epoch was granted to that worker; None: there is no such epoch.
+
+        Asked anew before a no: after a failover an epoch may have been granted a second time.
+        """
         name = (task_id, epoch)
-        if name not in self._grants:
-            granted = store.granted(task_id, epoch)
-            if granted is not None:
-                _remember(self._grants, name, _worker_of(granted))
-        if self._grants.get(name) != worker:
-            raise Forbidden(
-                f"epoch {epoch} of task {task_id} was not granted to {worker}; nothing was written"
-            )
+        if self._grants.get(name) == worker:
+            return True
+        granted = store.granted(task_id, epoch)
+        if granted is None:
+            return None
+        _remember(self._grants, name, _worker_of(granted))
+        return self._grants[name] == worker
 
     def _token_of(self, store: Store, worker_id: str) -> str | None:
         """The token that a worker came with; None: there is no such worker."""
@@ -115,6 +122,12 @@ class Guard:
             except UnknownWorker:
                 return None
         return self._tokens[worker_id]
+
+
+def _not_granted(task_id: str, epoch: int, worker: str) -> Forbidden:
+    return Forbidden(
+        f"epoch {epoch} of task {task_id} was not granted to {worker}; nothing was written"
+    )
 
 
 def _claimer(claim: Claim) -> str:
