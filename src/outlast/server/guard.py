@@ -75,7 +75,7 @@ class Guard:
 
     def _own_offer(self, store: Store, who: Identity, offer: Offer) -> None:
         self._own_worker(store, who, offer.worker)
-        # An epoch that there is not (its commit was lost) is turned away by the fence, with its why.
+        # An epoch that there is not (its commit was lost) the fence turns away, and says why.
         if self._granted_to(store, offer.task_id, offer.epoch, offer.worker) is False:
             raise _not_granted(offer.task_id, offer.epoch, offer.worker)
 
