@@ -25,7 +25,7 @@ from .pages.drawing import Place
 from .pages.site import Site
 from .store_api import StoreApi
 
-BEAT_THREADS, THREADS = 2, 8
+BEAT_THREADS, THREADS, PAGE_THREADS = 2, 8, 3
 WAITING_MAX = 1_000
 HERE = ("localhost", "127.0.0.1", "[::1]")
 
@@ -49,9 +49,11 @@ class Server:
     ) -> None:
         self._beats = Desk("beats", open_store, threads=BEAT_THREADS, waiting_max=WAITING_MAX)
         self._rest = Desk("requests", open_store, threads=THREADS, waiting_max=WAITING_MAX)
+        # People who look must not keep workers waiting, however many and however slow it is.
+        self._looks = Desk("pages", open_store, threads=PAGE_THREADS, waiting_max=WAITING_MAX)
         self._gate = Gate(asks_for_tokens)
         self._collector = Collector(_ask_elsewhere, version=version)
-        self._site = Site(self._gate, self._rest, Place(redacted(store_url), version))
+        self._site = Site(self._gate, self._looks, Place(redacted(store_url), version))
         self.leaving = False
         store_api = StoreApi(self._gate, self._beats, self._rest)
         self.app = Starlette(
@@ -76,7 +78,7 @@ class Server:
 
     def close(self) -> None:
         """Let what is being done come to its end."""
-        for desk in (self._beats, self._rest):
+        for desk in (self._beats, self._rest, self._looks):
             desk.close()
 
     async def _livez(self, _: Request) -> Response:
