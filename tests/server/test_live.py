@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import http.client
+import re
+import signal
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -131,6 +133,21 @@ def test_streams_end_at_once_when_the_server_leaves_and_none_begins(serve):
         for each in (watched, other):
             list(each.messages())  # ends
     assert Browser(served).get("/live/home").status == 503
+
+
+def test_a_real_server_is_not_kept_by_those_who_watch(processes, sqlite_url):
+    environment = {"OUTLAST_DB": sqlite_url}
+    run = processes.outlast("serve", "--port", "0", environment=environment)
+    url = re.findall(r"http://\S+", run.wait_for_line("serves at"))[0]
+    connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=20)
+    connection.request("GET", "/live/home")
+    answer = connection.getresponse()
+    assert answer.status == 200
+    run.send(signal.SIGTERM)
+    answer.read()  # comes to its end
+    connection.close()
+    run.wait()
+    assert "exceeded" not in run.output, "its streams had to be cut off"
 
 
 def test_a_stream_ends_after_a_while_and_who_may_see_it_is_asked_again(serve, monkeypatch):

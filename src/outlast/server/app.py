@@ -29,7 +29,7 @@ from .pages.site import Site
 from .proxied import NamesFromProxy
 from .store_api import StoreApi
 
-BEAT_THREADS, THREADS = 2, 8
+BEAT_THREADS, THREADS, PAGE_THREADS = 2, 8, 3
 WAITING_MAX = 1_000
 TASK_SERIES = 1_000
 HERE = ("localhost", "127.0.0.1", "[::1]")
@@ -58,10 +58,12 @@ class Server:
     ) -> None:
         self._beats = Desk("beats", open_store, threads=BEAT_THREADS, waiting_max=WAITING_MAX)
         self._rest = Desk("requests", open_store, threads=THREADS, waiting_max=WAITING_MAX)
+        # People who look must not keep workers waiting, however many and however slow it is.
+        self._looks = Desk("pages", open_store, threads=PAGE_THREADS, waiting_max=WAITING_MAX)
         self._gate = Gate(asks_for_tokens, proxy)
         self.collector = Collector(_ask_elsewhere, version=version)
         self.notices = Notices(open_store)
-        self._site = Site(self._gate, self._rest, Place(redacted(store_url), version))
+        self._site = Site(self._gate, self._looks, Place(redacted(store_url), version))
         self.leaving = False
         store_api = StoreApi(self._gate, self._beats, self._rest)
         self.app = Starlette(
@@ -90,7 +92,7 @@ class Server:
     def close(self) -> None:
         """Let what is being done come to its end."""
         self.notices.close()
-        for desk in (self._beats, self._rest):
+        for desk in (self._beats, self._rest, self._looks):
             desk.close()
 
     async def _livez(self, _: Request) -> Response:

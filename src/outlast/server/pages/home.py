@@ -144,11 +144,14 @@ def _chips(asked: Asked, states: Sequence[str], counts: Counts) -> list[Chip]:
         for state in OPEN
     }
     rest = asked.but(state=None, after=None, group=None)
-    chips = [Chip("open", _link(rest), tuple(states) == OPEN, sum(by_state.values()))]
-    chips += [
-        Chip(s, _link((*rest, ("state", s))), tuple(states) == (s,), by_state.get(s))
-        for s in STATES
-    ]
+    # The store counts by queue and state: of anything finer there is no count to show.
+    counted = not any(asked.one(name) for name in FILTERS if name != "queue")
+    total = sum(by_state.values()) if counted else None
+    chips = [Chip("open", _link(rest), tuple(states) == OPEN, total)]
+    for state in STATES:
+        count = by_state.get(state) if counted else None
+        href = _link((*rest, ("state", state)))
+        chips.append(Chip(state, href, tuple(states) == (state,), count))
     return [*chips, Chip("all", _link((*rest, ("state", "all"))), tuple(states) == STATES, None)]
 
 
