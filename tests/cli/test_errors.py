@@ -43,7 +43,8 @@ def test_a_database_that_cannot_be_reached_is_69(bare_cli: Cli, command: str) ->
         ("mysql://x", "is no store"),
         ("sqlite:", "is no store"),
         ("sqlite::memory:", "path of a file"),
-        ("https://example.org", "not part of this version"),
+        ("http:///nowhere", "https://HOST"),
+        ("http://127.0.0.1:99999", "no port"),
     ],
 )
 def test_a_store_that_cannot_be_is_2(bare_cli: Cli, db: str, says: str) -> None:

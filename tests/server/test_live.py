@@ -343,6 +343,17 @@ def test_a_stream_says_that_the_store_is_lost_and_goes_on_when_it_is_back(serve)
         watched.until("beat")
 
 
+def test_a_stream_that_began_while_the_store_was_lost_sends_the_page_afterwards(serve):
+    served = serve()
+    with cut_off(served) as cut, stream(served, "/live/home") as first:
+        first.until("beat")
+        with stream(served, "/live/home") as second:
+            cut.set()
+            second.until("lost")
+            cut.clear()
+            assert "No tasks" in second.until("page").data
+
+
 def test_a_live_task_that_is_gone_is_told_on_its_page(serve):
     served = serve()
     with stream(served, "/live/task?id=00000000") as watched:

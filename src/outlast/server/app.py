@@ -90,7 +90,8 @@ class Server:
         self._site.leave()
 
     def close(self) -> None:
-        """Let what is being done come to its end."""
+        """Let what is being done come to its end; nobody looks any more."""
+        self._site.leave()
         self.notices.close()
         for desk in (self._beats, self._rest, self._looks):
             desk.close()

@@ -95,8 +95,10 @@ class Live:
             yield f"retry: {RETRY_MS}\n\n"
             seen, ends_s = 0, asyncio.get_running_loop().time() + STREAM_S
             while await _rung(bell, ends_s) and not self._leaving:
-                yield _told(watched, seen)
-                seen = watched.version
+                text = _told(watched, seen)
+                # Before it is sent: what changes meanwhile goes with the next one.
+                seen = seen if watched.lost else watched.version
+                yield text
         finally:
             self._part(sight, bell)
 

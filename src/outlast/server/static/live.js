@@ -30,6 +30,7 @@
     alarm = setTimeout(lost, SILENT_MS);
     time.textContent = asOf;
     time.dateTime = asOf;
+    word.title = "";
     say("live", "Live, as of");
   };
   const pause = () => {
@@ -66,6 +67,7 @@
         alarm = setTimeout(lost, AGAIN_MS);
       }
     });
+    if (document.hidden) setTimeout(pause); // opened behind another: nobody sees it yet
     return opened;
   };
   document.addEventListener("visibilitychange", () => (document.hidden ? pause() : goOn()));
