@@ -89,3 +89,23 @@ def test_when_one_of_both_ends_the_other_leaves(up: Up) -> None:
     assert up.process.wait(30) != 0
     assert not Path(f"/proc/{worker}").exists()
     assert "drain.asked" in up.said
+
+
+def test_a_terminal_that_is_closed_drains(up: Up) -> None:
+    children = up.children()
+    up.process.send_signal(signal.SIGHUP)
+    assert up.process.wait(30) == 0
+    assert [pid for pid in children if Path(f"/proc/{pid}").exists()] == []
+
+
+def test_the_code_is_the_workers(tmp_path: Path) -> None:
+    environ = {**os.environ, "OUTLAST_DB": f"sqlite:{tmp_path}/outlast.db"}
+    ran = subprocess.run(
+        [OUTLAST, "up", "nosuch:app", "--port", "0"], env=environ, capture_output=True, text=True
+    )
+    assert (ran.returncode, "cannot be loaded" in ran.stderr) == (2, True)
+
+
+def test_the_store_is_no_word_of_the_childrens_commands(up: Up) -> None:
+    for pid in up.children():
+        assert b"sqlite" not in Path(f"/proc/{pid}/cmdline").read_bytes()

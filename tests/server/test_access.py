@@ -8,12 +8,24 @@ from typing import Any
 import msgspec
 import pytest
 
-from outlast.core.errors import Forbidden, NotSignedIn, UsageError
+from outlast.core.errors import Forbidden, NotSignedIn, Unavailable, UsageError
+from outlast.core.model import Signal
 from outlast.server.access import ALLOWED
+from outlast.server.desk import Busy, Desk
 from outlast.store.messages import messages
 from outlast.store.verbs import Claim, EffectQuery, Query, Renewal, Store
 from tests.server.conftest import ANN, ROLES, Served
-from tests.store.world import AGENT, LIMITS, QUEUE, TTL, Owner, new_task, submit, worker
+from tests.store.world import (
+    AGENT,
+    LIMITS,
+    QUEUE,
+    TTL,
+    Owner,
+    new_task,
+    signal,
+    submit,
+    worker,
+)
 from tests.store.world import new_token as name_of_a_claim
 
 Serve = Callable[..., Served]
@@ -196,6 +208,46 @@ def test_a_worker_that_was_overtaken_is_turned_away_by_the_log_as_ever(serve: Se
     claimed(two.theirs, "theirs")
     [answer] = two.mine.append([late])
     assert getattr(answer, "why", None) == "lost"
+
+
+def test_a_workers_token_opens_neither_the_api_nor_a_page(serve: Serve) -> None:
+    served = serve(asks_for_tokens=True)
+    task = submit(served.here, input='{"secret": "hunter2"}')
+    token = served.token("worker")
+    for path in ("/", f"/tasks/{task.id}", "/effects", "/workers", "/drain", "/health",
+                 f"/api/v1/tasks/{task.id}/log", "/api/v1/effects", "/metrics"):  # fmt: skip
+        status, _, body = served.request("GET", path, Authorization=f"Bearer {token}")
+        assert status == 403, path
+        assert b"hunter2" not in body
+
+
+def test_a_signal_and_a_task_are_from_whom_the_token_says(serve: Serve) -> None:
+    served = serve(asks_for_tokens=True)
+    store = served.open(served.token("operator"))
+    [made] = store.submit([new_task(served.here, by="alice")])
+    signal(store, made.task.id, "approval", sent_by="alice")
+    assert served.here.signals(made.task.id)[0].sent_by == "operator of the test"
+    assert "alice" not in served.here.read(made.task.id)[0].body
+
+
+def test_what_would_poison_an_agent_is_no_signal(serve: Serve) -> None:
+    served = serve()
+    task = submit(served.here)
+    for payload in ("not json", "", "[" * 100_000):
+        bad = Signal("s1", task.id, "approval", payload, "ann", 0)
+        with pytest.raises(UsageError, match="no JSON"):
+            served.open().signal(task.id, bad)
+
+
+def test_a_server_that_is_too_busy_is_asked_again(serve: Serve, monkeypatch: Any) -> None:
+    served = serve()
+
+    async def busy(*_: Any) -> None:
+        raise Busy("1000 requests wait already")
+
+    monkeypatch.setattr(Desk, "ask", busy)
+    with pytest.raises(Unavailable, match="wait already"):
+        served.open().now_ms()
 
 
 def test_an_order_is_from_whom_the_token_says(serve: Serve) -> None:

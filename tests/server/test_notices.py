@@ -8,13 +8,16 @@ import hmac
 import threading
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
 
 import msgspec
 import pytest
 
+from outlast.core.errors import UsageError
 from outlast.core.model import NewWebhook
 from outlast.core.news import NEWS
-from outlast.server.notices import Notices
+from outlast.server import notices as notices_module
+from outlast.server.notices import NotHeard, Notices, post_once
 from tests.server.conftest import ANN, Served
 from tests.store.world import start
 
@@ -94,6 +97,7 @@ def test_what_was_not_heard_is_told_again_later(
     assert notices.tick() == 0
     assert len(listener.heard) == 1
     served.clock.move(1_000)
+    notices = Notices(lambda: served.here)  # another server, which has not just been refused
     assert notices.tick() == 1
     assert listener.heard[0][0]["webhook-id"] == listener.heard[1][0]["webhook-id"]
     assert served.here.webhooks()[0].behind == 0
@@ -110,13 +114,44 @@ def test_somebody_who_is_not_there_holds_up_nobody(serve: Serve, listener: Liste
     assert "refused" in (gone.error or "").lower()
 
 
-def test_who_has_not_heard_for_days_is_given_up(serve: Serve, listener: Listener) -> None:
+def test_who_has_not_heard_for_days_is_given_up(
+    serve: Serve, listener: Listener, monkeypatch: Any
+) -> None:
+    monkeypatch.setattr(notices_module, "REST_MAX_MS", 0)
     served = serve()
     notices = listening(served, listener)
     start(served.here).succeed()
     listener.answers = [500] * 100
-    for _ in range(70):
+    for _ in range(50):
+        assert served.here.webhooks()[0].behind == 1
         notices.tick()
         served.clock.move(3_600_000)
     assert served.here.webhooks()[0].behind == 0
-    assert len(listener.heard) == 60
+
+
+def test_who_is_not_there_rests_and_others_are_told_meanwhile(
+    serve: Serve, listener: Listener
+) -> None:
+    served = serve()
+    tried: list[str] = []
+
+    def post(url: str, body: bytes, headers: dict[str, str]) -> None:
+        tried.append(url)
+        if "gone" in url:
+            raise NotHeard("nobody is there")
+        post_once(url, body, headers)
+
+    served.here.add_webhook(NewWebhook("a", "https://gone.example/", NEWS, "s"), ANN)
+    served.here.add_webhook(NewWebhook("b", listener.url, NEWS, "s"), ANN)
+    notices = Notices(lambda: served.here, post)
+    for _ in range(30):
+        start(served.here).succeed()
+    assert notices.tick() == 20
+    assert notices.tick() == 10
+    assert [url for url in tried if "gone" in url] == ["https://gone.example/"]
+
+
+@pytest.mark.parametrize("url", ["file:///etc/hostname", "http://example.com/", "ftp://x", "x"])
+def test_what_is_no_address_of_the_web_is_refused(serve: Serve, url: str) -> None:
+    with pytest.raises(UsageError, match="no https:// address"):
+        serve().here.add_webhook(NewWebhook("w", url, NEWS, "s"), ANN)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from types import FrameType
 
 import click
@@ -32,30 +34,43 @@ def up(session: Session, app: str, worker_flags: tuple[str, ...], port: int) -> 
     # Whatever is wrong with the store is a line now, and not two.
     session.ask(lambda store: store.now_ms(), create=True)
     session.close()
-    on = ("--db", session.db)
-    server = _start("serve", "--port", str(port), *on)
-    worker = _start("worker", app, *worker_flags, *on)
-    _pass_on_signals(worker)
+    told = _Told()
+    # By the environment: an address may hold a password, and anybody reads the words of a command.
+    environ = {**os.environ, "OUTLAST_DB": session.db}
+    environ.pop("OUTLAST_DB_FILE", None)
+    server = _start(environ, "serve", "--port", str(port))
+    worker = told.worker = _start(environ, "worker", app, *worker_flags)
+    told.pass_on()
     while worker.poll() is None and server.poll() is None:
         time.sleep(LOOK_S)
     if worker.poll() is None:
         session.output.warn(f"the server has ended with {server.returncode}; the worker drains")
         worker.send_signal(signal.SIGTERM)
-    code = worker.wait()
-    if server.poll() is None:
-        server.send_signal(signal.SIGTERM)
-    return server.wait() or code
+        return worker.wait() or max(1, server.returncode)
+    server.send_signal(signal.SIGTERM)
+    server.wait()
+    return max(0, worker.returncode)
 
 
-def _start(*words: str) -> subprocess.Popen[bytes]:
+def _start(environ: Mapping[str, str], *words: str) -> subprocess.Popen[bytes]:
     # In a session of its own: Ctrl-C is ours to pass on, and the server must outlive the worker.
-    return subprocess.Popen([*OUTLAST, *words], start_new_session=True)
+    return subprocess.Popen([*OUTLAST, *words], env=environ, start_new_session=True)
 
 
-def _pass_on_signals(worker: subprocess.Popen[bytes]) -> None:
-    def pass_on(number: int, _: FrameType | None) -> None:
-        if worker.poll() is None:
-            worker.send_signal(number)
+class _Told:
+    """What we are told is passed on to the worker, from before there is one; a hang-up drains."""
 
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, pass_on)
+    def __init__(self) -> None:
+        self.worker: subprocess.Popen[bytes] | None = None
+        self._heard: list[int] = []
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, self._hear)
+
+    def pass_on(self) -> None:
+        while self._heard and self.worker is not None and self.worker.poll() is None:
+            number = self._heard.pop(0)
+            self.worker.send_signal(signal.SIGTERM if number == signal.SIGHUP else number)
+
+    def _hear(self, number: int, _: FrameType | None) -> None:
+        self._heard.append(number)
+        self.pass_on()

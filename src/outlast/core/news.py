@@ -33,4 +33,4 @@ def news_of(event: Event, body: Body, task: Task | None) -> str:
         return ENDED
     if task.state == "waiting" and event.kind == "wait.started":
         return WAITING if task.waiting_for else ""
-    return REVIEW if task.state == "review" else ""
+    return REVIEW if event.kind == "lease.released" and task.state == "review" else ""

@@ -106,6 +106,15 @@ class Identity(msgspec.Struct, frozen=True):
 NOBODY_ELSE = Identity("somebody on this machine", "admin")
 
 
+def must_be_no_worker(who: Identity) -> None:
+    """Of what people and programs may see a worker's token opens nothing. Raises Forbidden."""
+    if who.role == "worker":
+        raise Forbidden(
+            f"{who.name} has the role worker, which is for /store alone, and there for its own "
+            "leases; nothing was done"
+        )
+
+
 def new_token(name: str, role: Role, lasts_ms: int | None) -> tuple[NewToken, str]:
     """(what the store keeps, the token itself, which is shown once)."""
     token_id, secret = secrets.token_hex(4), secrets.token_hex(32)

@@ -12,7 +12,8 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import TypeVar
 
-from ..core.errors import OutlastError, Unavailable
+from ..core.errors import OutlastError, Unavailable, UsageError
+from ..store.database import Unstorable
 from ..store.verbs import Store
 
 Answer = TypeVar("Answer")
@@ -65,6 +66,8 @@ class Desk:
                 self._opened.add(store)
         try:
             return request(store)
+        except Unstorable as error:
+            raise UsageError(f"a value cannot be stored ({error}); nothing was written") from error
         except Unavailable:
             self._here.store = None
             with self._lock:

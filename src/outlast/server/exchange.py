@@ -77,5 +77,9 @@ def json_response(value: Any, status: int = 200) -> Response:
     return Response(msgspec.json.encode(value), status, media_type="application/json")
 
 
+def json_bytes(encoded: bytes) -> Response:
+    return Response(encoded, media_type="application/json")
+
+
 def as_response(error: OutlastError) -> Response:
     return json_response(problem(error), error.http_status)

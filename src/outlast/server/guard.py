@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from ..core.errors import Forbidden, UnknownWorker
 from ..core.lifecycle import body_of
-from ..core.model import Event, Offer, Worker
+from ..core.model import Event, Offer, Signal, Worker
 from ..store.verbs import Claim, EffectQuery, Order, Store
 from .access import Identity
 
@@ -51,10 +51,7 @@ class Guard:
             self._rules[verb](store, who, asked)
         if verb == "enlist":
             asked["worker"] = replace(asked["worker"], token=who.token)
-        if who.token and isinstance(asked.get("order"), Order):
-            # Whose order it is, is said by the token, not by whoever holds it.
-            asked["order"] = replace(asked["order"], by=who.name)
-        return asked
+        return asked if not who.token else _signed(asked, who.name)
 
     # -- a worker's own ---------------------------------------------------------------------------
 
@@ -128,6 +125,18 @@ def _not_granted(task_id: str, epoch: int, worker: str) -> Forbidden:
     return Forbidden(
         f"epoch {epoch} of task {task_id} was not granted to {worker}; nothing was written"
     )
+
+
+def _signed(asked: Arguments, name: str) -> Arguments:
+    """Whose order it is, is said by the token, not by whoever holds it."""
+    signed = dict(asked)
+    if isinstance(asked.get("order"), Order):
+        signed["order"] = replace(asked["order"], by=name)
+    if isinstance(asked.get("signal"), Signal):
+        signed["signal"] = replace(asked["signal"], sent_by=name)
+    if "tasks" in asked and not isinstance(asked["tasks"], int):
+        signed["tasks"] = [replace(each, by=name) for each in asked["tasks"]]
+    return signed
 
 
 def _claimer(claim: Claim) -> str:

@@ -14,10 +14,10 @@ from ..core.clock import Env
 from ..core.errors import UsageError
 from ..store.messages import REQUEST_BYTES
 from ..store.verbs import Store
-from .access import Gate
+from .access import Gate, must_be_no_worker
 from .api import OPERATIONS, Operation
 from .desk import Desk
-from .exchange import json_of, json_response, sent_token
+from .exchange import json_bytes, json_of, json_response, sent_token
 from .openapi import document
 
 BASE = "/api/v1"
@@ -46,10 +46,12 @@ class HttpApi:
             def carry_out(store: Store) -> Any:
                 who = self._gate.identity(store, token)
                 who.must(operation.verb)
+                must_be_no_worker(who)
                 asked = _asked(operation, request, body)
-                return operation.carry_out(store, self._env, who, asked)
+                # Written here, not on the event loop, which has heartbeats to pass on.
+                return msgspec.json.encode(operation.carry_out(store, self._env, who, asked))
 
-            return json_response(await self._desk.ask(carry_out))
+            return json_bytes(await self._desk.ask(carry_out))
 
         return answer
 

@@ -7,6 +7,7 @@ A stream carries three messages: `page`, a fragment of HTML, where it differs fr
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 
@@ -145,14 +146,28 @@ class Live:
                 watched.lost = str(error)
         else:
             for sight, watched in turn.items():
-                watched.show(drawn[sight])
+                found = drawn[sight]
+                if isinstance(found, Exception):
+                    watched.lost = f"this page cannot be drawn ({type(found).__name__})"
+                else:
+                    watched.show(found)
         for sight, watched in turn.items():
             watched.ring()
             if sight in self._watched:  # to the end of the line
                 self._watched[sight] = self._watched.pop(sight)
 
-    def _draw_all(self, store: Store, sights: list[Sight]) -> dict[Sight, Drawn]:
-        return {sight: self._draw(store, sight) for sight in sights}
+    def _draw_all(self, store: Store, sights: list[Sight]) -> dict[Sight, Drawn | Exception]:
+        return {sight: self._draw_or_why(store, sight) for sight in sights}
+
+    def _draw_or_why(self, store: Store, sight: Sight) -> Drawn | Exception:
+        """One page that cannot be drawn must not take the others along."""
+        try:
+            return self._draw(store, sight)
+        except Unavailable:
+            raise
+        except Exception as error:
+            logging.getLogger(__name__).exception("a live page cannot be drawn")
+            return error
 
 
 async def _rung(bell: asyncio.Event, ends_s: float) -> bool:

@@ -11,21 +11,24 @@ import base64
 import hashlib
 import hmac
 import http.client
+import logging
 import threading
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import msgspec
 
 from ..core import limits
-from ..core.errors import OutlastError, Unavailable
+from ..core.errors import Unavailable
 from ..core.model import Delivery
 from ..store.verbs import Store
 from ..view.words import rfc3339
 
+REST_MAX_MS = 60_000
 Post = Callable[[str, bytes, dict[str, str]], None]
 
 
@@ -39,6 +42,7 @@ class Notices:
     def __init__(self, open_store: Callable[[], Store], post: Post | None = None) -> None:
         self._open_store, self._post = open_store, post or post_once
         self._store: Store | None = None
+        self._rests: dict[str, float] = {}  # till when, for those that have just not heard
         self._leave = threading.Event()
         self._thread = threading.Thread(target=self._run, name="outlast-notices", daemon=True)
 
@@ -54,35 +58,62 @@ class Notices:
             self._let_go()
 
     def tick(self) -> int:
-        """Tell what is due now; how many were heard."""
+        """Tell what is due now; how much was heard.
+
+        Each webhook on a thread of its own, till it does not hear: so it holds up nobody else.
+        """
         store = self._store = self._store or self._open_store()
-        due = store.take_deliveries(limit=limits.NOTICES, for_ms=limits.NOTICE_OURS_MS)
-        return sum(self._tell(store, delivery) for delivery in due)
+        now_s = time.monotonic()
+        resting = [name for name, until_s in self._rests.items() if until_s > now_s]
+        due: dict[str, list[Delivery]] = {}
+        for delivery in store.take_deliveries(
+            limit=limits.NOTICES, for_ms=limits.NOTICE_OURS_MS, resting=resting
+        ):
+            due.setdefault(delivery.webhook, []).append(delivery)
+        if not due:
+            return 0
+        with ThreadPoolExecutor(min(len(due), limits.NOTICE_THREADS)) as threads:
+            outcomes = list(threads.map(self._tell_all, due.values()))
+        return sum(self._note(store, *outcome) for each in outcomes for outcome in each)
 
     def _run(self) -> None:
         while not self._leave.is_set():
+            heard = 0
             try:
                 heard = self.tick()
             except Unavailable:
                 self._let_go()
-                heard = 0
-            except OutlastError:
-                heard = 0
+            except Exception:
+                # A thread that ends silently would leave every webhook in the dark.
+                logging.getLogger(__name__).exception("notices are in trouble")
             if not heard:
                 self._leave.wait(limits.POLL_MS / 1_000)
 
-    def _tell(self, store: Store, delivery: Delivery) -> bool:
-        if delivery.tries > limits.NOTICE_TRIES:
-            store.delivered(delivery)  # given up: whoever has not heard for days is not there
-            return False
-        body = msgspec.json.encode(told(delivery))
-        try:
-            self._post(delivery.url, body, signed(delivery, body, int(time.time())))
-        except NotHeard as error:
-            store.delivered(delivery, error=str(error), after_ms=_after_ms(delivery.tries))
-            return False
-        store.delivered(delivery)
-        return True
+    def _tell_all(self, deliveries: Sequence[Delivery]) -> list[tuple[Delivery, str]]:
+        """(delivery, why it was not heard or "") of each that was tried; the rest come again."""
+        outcomes: list[tuple[Delivery, str]] = []
+        for delivery in deliveries:
+            body = msgspec.json.encode(told(delivery))
+            try:
+                self._post(delivery.url, body, signed(delivery, body, int(time.time())))
+            except NotHeard as error:
+                return [*outcomes, (delivery, str(error) or "not heard")]
+            outcomes.append((delivery, ""))
+        return outcomes
+
+    def _note(self, store: Store, delivery: Delivery, error: str) -> bool:
+        """Whether it was heard. Who has not heard for two days is not there."""
+        if not error:
+            self._rests.pop(delivery.webhook, None)
+            store.delivered(delivery)
+            return True
+        after_ms = _after_ms(delivery.tries)
+        self._rests[delivery.webhook] = time.monotonic() + min(after_ms, REST_MAX_MS) / 1_000
+        if store.now_ms() - delivery.at_ms > limits.NOTICE_KEPT_MS:
+            store.delivered(delivery)
+        else:
+            store.delivered(delivery, error=error, after_ms=after_ms)
+        return False
 
     def _let_go(self) -> None:
         store, self._store = self._store, None
@@ -122,6 +153,8 @@ def signed(delivery: Delivery, body: bytes, now_s: int) -> dict[str, str]:
 
 def post_once(url: str, body: bytes, headers: dict[str, str]) -> None:
     """Raises NotHeard for whatever is not an answer of 2xx. Follows no redirect."""
+    if not url.startswith(("https://", "http://")):
+        raise NotHeard("its address is not of the web")
     request = urllib.request.Request(url, body, headers, method="POST")
     try:
         with _opener.open(request, timeout=limits.NOTICE_S):

@@ -53,6 +53,8 @@ def serve(server: Server, listening: Listening, *, up: Callable[[], None]) -> No
         access_log=False,
         ws="none",
         server_header=False,
+        # Who a connection is from is said by the connection, and by no header of a stranger's.
+        proxy_headers=False,
         timeout_keep_alive=limits.KEEP_ALIVE_S,
         timeout_graceful_shutdown=limits.SERVER_LEAVES_S,
         limit_concurrency=limits.SERVER_CONNECTIONS,

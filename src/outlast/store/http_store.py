@@ -22,6 +22,8 @@ from .messages import PAGE_BYTES, Problem, messages, rebuilt
 from .verbs import Finding
 
 PATH = "/store/"
+# The server was too busy, or gave up waiting: nothing was begun, ask again.
+NOT_NOW = frozenset({408, 429, 503})
 
 
 class HttpStore:
@@ -93,12 +95,20 @@ class HttpStore:
     def ask(self, verb: str, args: Sequence[Any] = (), named: dict[str, Any] | None = None) -> Any:
         """The answer of a verb. Raises Unavailable, and whatever the verb raises."""
         message = messages()[verb]
-        body = message.pack(args, named or {})
+        try:
+            body = message.pack(args, named or {})
+        except UnicodeEncodeError as error:
+            raise UsageError(
+                f"{verb}: half a surrogate pair cannot be sent; nothing was written"
+            ) from error
         status, answer = self._exchange(PATH + verb, body)
         try:
             if status == 200:
                 return msgspec.json.decode(answer, type=message.answer)
-            raise rebuilt(msgspec.json.decode(answer, type=Problem))
+            problem = rebuilt(msgspec.json.decode(answer, type=Problem))
+            if status in NOT_NOW and not isinstance(problem, Unavailable):
+                raise Unavailable(self._address.shown, str(problem))
+            raise problem
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             self.close()
             why = f"it answered {status} with something that is no answer of Outlast ({error})"
@@ -142,7 +152,10 @@ class Address:
         self.prefix = parts.path.rstrip("/")
         self.shown = f"{parts.scheme}://{host}{f':{port}' if port else ''}{self.prefix}"
         self.headers = {"Content-Type": "application/json"}
-        if token := unquote(parts.username or ""):
+        token = unquote(parts.username or "").strip()
+        if not token.isascii() or not token.isprintable() or " " in token:
+            raise BadSetting("the token before the store's host is none; nothing was opened")
+        if token:
             self.headers["Authorization"] = f"Bearer {token}"
 
     def connection(self) -> http.client.HTTPConnection:

@@ -166,6 +166,7 @@ class TaskVerbs(Verbs):
 
     def signal(self, task_id: str, signal: Signal) -> bool:
         named("the signal's name", signal.name)
+        _check_payload(signal.payload)
         task_id = self.get(task_id).id
         return self._with_patience("signal", lambda: self._signal(task_id, signal))
 
@@ -361,6 +362,18 @@ def _canonical(text: str) -> Any:
         return msgspec.json.decode(text)
     except msgspec.DecodeError:
         return text
+
+
+def _check_payload(payload: str) -> None:
+    """What a waiting agent would read again in each life. Raises UsageError, PayloadTooLarge."""
+    if len(payload) > limits.PAYLOAD_BYTES:
+        raise PayloadTooLarge("the signal's payload", len(payload), limits.PAYLOAD_BYTES)
+    try:
+        msgspec.json.decode(payload)
+    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError) as error:
+        raise UsageError(
+            f"the signal's payload is no JSON ({error}); nothing was written"
+        ) from error
 
 
 def _like(text: str | None) -> str | None:

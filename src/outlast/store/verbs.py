@@ -438,8 +438,11 @@ class Webhooks(Protocol):
     def remove_webhook(self, webhook_id: str) -> None:
         """With all that was still to be told. Raises UnknownWebhook."""
 
-    def take_deliveries(self, *, limit: int, for_ms: int) -> list[Delivery]:
-        """What is due: ours for so long, then another server's."""
+    def take_deliveries(
+        self, *, limit: int, for_ms: int, resting: Sequence[str] = ()
+    ) -> list[Delivery]:
+        """What is due, so much for each webhook but those that rest: ours for so long, then
+        another server's."""
 
     def delivered(self, delivery: Delivery, *, error: str = "", after_ms: int = 0) -> None:
         """It was told; or not, and why, and when to try again."""

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from urllib.parse import urlsplit
+
 from ..core import limits
 from ..core.errors import UnknownWebhook, UsageError
 from ..core.model import Delivery, NewWebhook, Webhook
@@ -21,6 +24,7 @@ class WebhookVerbs(Verbs):
         if not webhook.news or set(webhook.news) - set(NEWS):
             raise UsageError(f"news are some of {', '.join(NEWS)}; nothing was written")
         checked("the URL", webhook.url, limits.REASON_CHARACTERS)
+        _check_address(webhook.url)
         with self.database.transaction() as session:
             session.run(
                 "insert_webhook",
@@ -43,10 +47,18 @@ class WebhookVerbs(Verbs):
             session.run("delete_deliveries_to", webhook=webhook_id)
 
     @patient
-    def take_deliveries(self, *, limit: int, for_ms: int) -> list[Delivery]:
-        with self.database.transaction() as session:
-            rows = session.run("take_deliveries", limit=limit, for_ms=for_ms)
-            return [found for row in rows if (found := _delivery(session, row))]
+    def take_deliveries(
+        self, *, limit: int, for_ms: int, resting: Sequence[str] = ()
+    ) -> list[Delivery]:
+        found: list[Delivery] = []
+        for webhook in self.webhooks():
+            if webhook.id not in resting:
+                with self.database.transaction() as session:
+                    rows = session.run(
+                        "take_deliveries", webhook=webhook.id, limit=limit, for_ms=for_ms
+                    )
+                    found += [each for row in rows if (each := _delivery(session, row))]
+        return found
 
     @patient
     def delivered(self, delivery: Delivery, *, error: str = "", after_ms: int = 0) -> None:
@@ -57,6 +69,17 @@ class WebhookVerbs(Verbs):
                 session.run("not_delivered", **named, error=told, after_ms=after_ms)
             else:
                 session.run("delivered", **named)
+
+
+def _check_address(url: str) -> None:
+    """Raises UsageError."""
+    parts = urlsplit(url)
+    here = parts.hostname in ("localhost", "127.0.0.1", "::1")
+    if parts.scheme != "https" and not (parts.scheme == "http" and here):
+        raise UsageError(
+            f"{url!r:.100} is no https:// address; nothing was added. Plain http is for this "
+            "machine alone: anybody on the way could read it, and say that he has heard"
+        )
 
 
 def _delivery(session: Session, row: Row) -> Delivery | None:

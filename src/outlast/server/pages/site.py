@@ -12,7 +12,7 @@ from starlette.routing import BaseRoute, Route
 from ...core.errors import NotSignedIn, OutlastError, Unavailable
 from ...store.verbs import Store
 from ...view.words import rfc3339
-from ..access import Gate, Identity
+from ..access import Gate, Identity, must_be_no_worker
 from ..asked import Asked, asked_of
 from ..desk import Busy, Desk
 from ..exchange import COOKIE, sent_token
@@ -169,6 +169,7 @@ class Site:
         """Raises NotSignedIn, Forbidden."""
         who = self._gate.identity(store, token)
         who.must(verb)
+        must_be_no_worker(who)
         return who
 
     async def _sign_in(self, request: Request) -> Response:

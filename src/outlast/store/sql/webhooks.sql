@@ -22,7 +22,7 @@ delete from outlast.deliveries where webhook = :webhook
 -- name: put_news
 -- For whoever wants it; nothing where nobody does.
 insert into outlast.deliveries (webhook, task_id, seq, news, at_ms, tries, due_ms)
-select webhook.id, :task_id, :seq, :news, :at_ms, 0, :at_ms
+select webhook.id, :task_id, :seq, :news, :at_ms, 0, (select outlast.now_ms())
   from outlast.webhooks webhook
  where webhook.news like '%' || cast(:news as text) || '%'
     on conflict do nothing
@@ -32,8 +32,9 @@ select webhook.id, :task_id, :seq, :news, :at_ms, 0, :at_ms
 with picked as materialized (
 select webhook as picked_webhook, task_id as picked_task, seq as picked_seq
   from outlast.deliveries
- where due_ms <= (select outlast.now_ms())
- order by due_ms
+ where webhook = :webhook
+   and due_ms <= (select outlast.now_ms())
+ order by due_ms, at_ms
  limit :limit
  {lock_skipping})
 update outlast.deliveries

@@ -192,4 +192,4 @@ create table outlast.deliveries (
     error text,
     primary key (webhook, task_id, seq)
 );
-create index deliveries_due on outlast.deliveries (due_ms);
+create index deliveries_due on outlast.deliveries (webhook, due_ms);
