@@ -19,7 +19,7 @@ ENOUGH = 3
 PYTEST = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--tb=no", "-r", "N"]
 
 
-def failures(mutant: str, *arguments: str, databases: str = "sqlite") -> int:
+def failures(mutant: str, *arguments: str, databases: str = "sqlite and not http") -> int:
     """Run tests of this folder under a mutant in a process of their own; how many fail."""
     done = subprocess.run(
         [*PYTEST, "-k", databases, "-m", "not faults", *arguments],
