@@ -157,17 +157,6 @@ dry_run_option = click.option("--dry-run", is_flag=True, help="Say what would be
 yes_option = click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 
 
-def pairs(words: tuple[str, ...], flag: str) -> dict[str, str]:
-    """`k=v` words as a dict; raises BadSetting."""
-    found = {}
-    for word in words:
-        key, equals, value = word.partition("=")
-        if not key or not equals:
-            raise BadSetting(f"{flag}: {word!r:.60} is not NAME=VALUE; nothing was done")
-        found[key] = value
-    return found
-
-
 def confirm(consequence: str, yes: bool) -> None:
     """Ask before something that cannot be taken back; without a terminal, refuse.
 

@@ -8,6 +8,7 @@ import click
 
 from ..core import limits
 from ..core.errors import BadSetting
+from ..core.text import pairs
 from ..store.verbs import Held
 from ..view.tasks import (
     STATES,
@@ -21,7 +22,7 @@ from ..view.tasks import (
     state_text,
     why_text,
 )
-from .options import Session, common, pairs
+from .options import Session, common
 from .output import age, printable, rfc3339
 
 

@@ -11,9 +11,10 @@ import msgspec
 from ..core import limits
 from ..core.errors import BadSetting
 from ..core.model import Task
+from ..core.text import pairs
 from ..store.verbs import Held, NewTask, Store
 from ..view.shapes import error_line, json_value, task_shape
-from .options import Session, by_option, common, dry_run_option, pairs, patience
+from .options import Session, by_option, common, dry_run_option, patience
 from .output import json_block, printable
 
 REVIEW = 6

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from . import limits
-from .errors import UsageError
+from .errors import BadSetting, UsageError
 
 
 def checked(what: str, text: str, limit: int = limits.NAME_CHARACTERS) -> str:
@@ -30,3 +32,14 @@ def named(what: str, text: str, limit: int = limits.NAME_CHARACTERS) -> str:
     if not text.strip():
         raise UsageError(f"{what} is empty; nothing was written")
     return checked(what, text, limit)
+
+
+def pairs(words: Iterable[str], what: str) -> dict[str, str]:
+    """`NAME=VALUE` words as a dict; raises BadSetting. `what`: the flag or field they came in."""
+    found = {}
+    for word in words:
+        key, equals, value = word.partition("=")
+        if not key or not equals:
+            raise BadSetting(f"{what}: {word!r:.60} is not NAME=VALUE; nothing was done")
+        found[key] = value
+    return found

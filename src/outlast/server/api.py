@@ -15,11 +15,12 @@ from ..core import limits, payload
 from ..core.clock import Env
 from ..core.errors import NotAllowedNow, UsageError
 from ..core.model import State
+from ..core.text import pairs
 from ..store.submission import Submission, new_task
-from ..store.verbs import EffectQuery, Order, Query, Store
+from ..store.verbs import EffectQuery, Order, Store
 from ..view import fleet
 from ..view.shapes import Shape, effect_shape, event_shape, task_shape
-from ..view.task import full_shape, look_at
+from ..view.task import full_shape, held_task, look_at
 from ..view.tasks import STATES, Wanted, look, shapes
 from ..view.words import rfc3339
 from .access import Identity
@@ -155,7 +156,7 @@ def list_tasks(store: Store, env: Env, who: Identity, asked: ListTasks) -> Shape
         tuple(state for state in STATES if not asked.state or state in asked.state),
         asked.queue,
         asked.agent,
-        _labels(asked.label),
+        pairs(asked.label, "label"),
         asked.text,
         asked.since,
         asked.limit,
@@ -329,8 +330,7 @@ def _order(who: Identity, asked: Any) -> Order:
 
 
 def _task(store: Store, task_id: str) -> Shape:
-    held = store.find(Query(after=task_id + "0", limit=1))[0]
-    return task_shape(held, ())
+    return task_shape(held_task(store, task_id), ())
 
 
 def _whole_log(store: Store, task_id: str) -> Any:
@@ -338,13 +338,3 @@ def _whole_log(store: Store, task_id: str) -> Any:
     while page := store.read(task_id, after=after):
         yield from page
         after = page[-1].seq
-
-
-def _labels(words: list[str]) -> dict[str, str]:
-    found = {}
-    for word in words:
-        name, equals, value = word.partition("=")
-        if not name or not equals:
-            raise UsageError(f"label: {word!r:.60} is not NAME=VALUE; nothing was listed")
-        found[name] = value
-    return found

@@ -50,8 +50,7 @@ def full_shape(known: Known, events: Iterable[Event]) -> Shape:
 def look_at(store: Store, task_id: str) -> Known:
     """Raises UnknownTask."""
     task = store.get(task_id)
-    # The newest id below one that is just above ours: the task itself, with its owner.
-    held = store.find(Query(after=task.id + "0", limit=1))[0]
+    held = held_task(store, task.id)
     return Known(
         held,
         store.last(task.id, "") if task.ended else None,
@@ -59,6 +58,11 @@ def look_at(store: Store, task_id: str) -> Known:
         store.signals(task.id),
         store.observations(task.id),
     )
+
+
+def held_task(store: Store, task_id: str) -> Held:
+    """The task with its owner: the newest id below one that is just above its own."""
+    return store.find(Query(after=task_id + "0", limit=1))[0]
 
 
 def history(events: Iterable[Event]) -> tuple[list[Shape], list[Shape]]:

@@ -10,6 +10,7 @@ import msgspec
 from ...core import limits
 from ...core.durations import duration_ms
 from ...core.errors import BadSetting
+from ...core.text import pairs
 from ...store.verbs import Counts, EffectQuery, Held, Query, Store
 from ...view import gate
 from ...view.tasks import OPEN, STATES
@@ -95,7 +96,7 @@ def _query(
         queue=asked.one("queue"),
         agent=asked.one("agent"),
         labels=labels,
-        text=asked.one("text") or _as_stored(labels),
+        text=asked.one("text"),
         since_ms=None if since is None else store.now_ms() - duration_ms(since, "since"),
         after=after,
         limit=limit,
@@ -103,26 +104,8 @@ def _query(
 
 
 def _labels(asked: Asked) -> dict[str, str]:
-    found: dict[str, str] = {}
-    for pair in (part for value in asked.all("label") for part in value.split(",")):
-        key, equals, value = pair.strip().partition("=")
-        if not (key and equals):
-            raise BadSetting(f"label: {pair!r:.60} is not written like team=red")
-        found[key] = value
-    return found
-
-
-def _as_stored(labels: Mapping[str, str]) -> str | None:
-    """A label as tasks hold it, to be searched for as text.
-
-    The store compares labels row by row, a page at a time; text it finds in one statement, and
-    then has few rows to compare. Capitals beyond ASCII are not the same to every database.
-    """
-    for key, value in labels.items():
-        text = f"{msgspec.json.encode(key).decode()}:{msgspec.json.encode(value).decode()}"
-        if text.isascii():
-            return text
-    return None
+    words = (part.strip() for value in asked.all("label") for part in value.split(","))
+    return pairs(words, "label")
 
 
 def _group(held: Held) -> int:
