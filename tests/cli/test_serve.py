@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -112,6 +113,24 @@ def test_where_others_could_come_in_it_does_not_start(
     assert ran.returncode == 2
     assert says in ran.stderr
     assert "nothing was served" in ran.stderr
+
+
+def test_a_header_does_not_say_where_a_connection_is_from(serve: Callable[..., str]) -> None:
+    """Else anybody could say that he is the proxy, and then who he is."""
+    url = serve("--trust-header", "X-User", "--trust-from", "10.0.0.5")
+    for more in ({}, {"X-Forwarded-For": "10.0.0.5"}, {"Forwarded": "for=10.0.0.5"}):
+        request = urllib.request.Request(f"{url}/api/v1/tasks", headers={"X-User": "bob", **more})
+        with pytest.raises(urllib.error.HTTPError, match="401"):
+            urllib.request.urlopen(request)
+
+
+def test_a_proxy_that_says_for_whom_it_asks_is_still_the_proxy(serve: Callable[..., str]) -> None:
+    url = serve("--trust-header", "X-User")
+    headers = {"X-User": "bob", "X-Forwarded-For": "192.0.2.7"}
+    with urllib.request.urlopen(
+        urllib.request.Request(f"{url}/api/v1/tasks", headers=headers)
+    ) as a:
+        assert a.status == 200
 
 
 def test_a_port_that_is_taken_is_a_line(run: Run, serve: Callable[..., str]) -> None:

@@ -283,6 +283,22 @@ def test_a_request_that_is_none_is_refused_with_its_reason(
     assert problem["execution_state"] == "not_dispatched"
 
 
+@pytest.mark.parametrize(
+    ("verb", "body"),
+    [
+        ("read", b'{"task_id": "01234567", "limit": %d}' % 2**70),
+        ("read", b'{"task_id": "01234567", "after": %d}' % 2**70),
+        ("settle", b'{"key": "k", "order": {"by": "a", "why": "b"}, "applied": true, "receipt": '
+         + b"[" * 100_000 + b"]" * 100_000 + b"}"),
+    ],
+)  # fmt: skip
+def test_what_no_database_or_stack_can_hold_is_refused(
+    serve: Serve, verb: str, body: bytes
+) -> None:
+    status, _, answer = serve().request("POST", f"/store/{verb}", body)
+    assert (status, msgspec.json.decode(answer)["execution_state"]) == (400, "not_dispatched")
+
+
 @pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", ""])
 def test_a_page_of_another_site_cannot_have_a_browser_ask_a_verb(serve: Serve, kind: str) -> None:
     """On loopback whoever asks is let in: so a browser must be told apart by what it may send."""
