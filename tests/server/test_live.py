@@ -95,6 +95,29 @@ def test_a_beat_says_the_databases_time(serve):
         watched.until("beat", "2027-01-15T08:00:01.000Z")
 
 
+def test_a_page_that_cannot_be_drawn_takes_no_other_along(serve, monkeypatch):
+    served = serve()
+    shown = served.server._site._live
+    draws = shown._draw
+
+    def draw(store, sight):
+        if sight.page == "home":
+            raise KeyError("a fault of ours")
+        return draws(store, sight)
+
+    with stream(served, "/live/home") as broken, stream(served, "/live/workers") as other:
+        broken.until("page")
+        monkeypatch.setattr(shown, "_draw", draw)
+        assert "cannot be drawn" in broken.until("lost").data
+        for _ in range(2):
+            served.clock.move(1_000)
+            moment = f"{served.clock.now_ms // 1_000 % 60:02}.000Z"
+            other.until("beat", moment)
+        monkeypatch.undo()
+        served.clock.move(1_000)
+        broken.until("beat")
+
+
 def test_every_watched_page_has_its_stream_and_only_those(serve):
     served = serve()
     task = world.submit(served.here)
