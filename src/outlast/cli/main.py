@@ -65,7 +65,10 @@ class Commands(click.Group):
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
-            return super().invoke(ctx)
+            answer = super().invoke(ctx)
+            # What is still kept back may not be written either: said while it can be said.
+            sys.stdout.flush()
+            return answer
         except BrokenPipeError:
             # The reader has seen enough (`outlast log | head`). Click would say 1, like a failure.
             _write_no_more()

@@ -96,6 +96,7 @@ class Output:
             self.warn(text)
 
     def warn(self, text: str) -> None:
+        sys.stdout.flush()  # in one stream with the answer, it comes after it
         sys.stderr.write(text + "\n")
 
     def coloured(self, text: str, colour: str | None) -> str:
