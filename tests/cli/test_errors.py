@@ -44,6 +44,7 @@ def test_a_database_that_cannot_be_reached_is_69(bare_cli: Cli, command: str) ->
         ("sqlite:", "is no store"),
         ("sqlite::memory:", "path of a file"),
         ("http:///nowhere", "https://HOST"),
+        ("http://no%20token@127.0.0.1", "OUTLAST_TOKEN"),
         ("http://127.0.0.1:99999", "no port"),
     ],
 )

@@ -172,6 +172,13 @@ def test_an_order_needs_a_reason_and_is_on_record_under_its_name(serve: Serve) -
     assert "operator of the test" in served.here.read(task.id)[-1].body
 
 
+@pytest.mark.parametrize(("method", "path"), [("GET", "/nope"), ("DELETE", "/tasks")])
+def test_an_address_that_is_none_is_a_problem_too(serve: Serve, method: str, path: str) -> None:
+    status, answer = Api(serve()).ask(method, path)
+    assert status in (404, 405)
+    assert (answer["code"], answer["execution_state"]) == ("NoSuchAddress", "not_dispatched")
+
+
 def test_the_document_describes_every_operation(serve: Serve) -> None:
     document = Api(serve(asks_for_tokens=True)).get("/openapi.json")
     told = {

@@ -99,7 +99,8 @@ class Identity(msgspec.Struct, frozen=True):
         """Raises Forbidden."""
         if not self.may(verb):
             raise Forbidden(
-                f"{self.name} has the role {self.role}, which may not {verb}; nothing was done"
+                f"{self.name} has the role {self.role}, which does not include {verb!r}; nothing "
+                "was done"
             )
 
 

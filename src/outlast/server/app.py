@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 
 from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.requests import Request
@@ -18,10 +19,11 @@ from ..core.clock import Env
 from ..core.errors import OutlastError, Unavailable
 from ..metrics import CONTENT_TYPE, Collector, of_tasks, text
 from ..settings import redacted
+from ..store.messages import NOT_SENT, Problem
 from ..store.verbs import Counts, Held, Query, Store
 from .access import Gate, Proxy
 from .desk import Busy, Desk
-from .exchange import as_response, sent_token
+from .exchange import as_response, json_response, sent_token
 from .http_api import HttpApi
 from .notices import Notices
 from .pages.drawing import Place
@@ -80,7 +82,7 @@ class Server:
                 Middleware(TrustedHostMiddleware, allowed_hosts=[*hosts], www_redirect=False),
                 *([Middleware(NamesFromProxy, proxy=proxy)] if proxy else []),
             ],
-            exception_handlers={OutlastError: _told},
+            exception_handlers={OutlastError: _told, HTTPException: _told_of_the_way},
             lifespan=self._lifespan,
         )
 
@@ -156,6 +158,16 @@ def is_loopback(address: str) -> bool:
 
 def _ask_elsewhere() -> Counts:
     raise AssertionError("the desk asks the store, not the collector")
+
+
+async def _told_of_the_way(request: Request, error: Exception) -> Response:
+    """No such address, or not by this method: as a problem, where programs ask."""
+    assert isinstance(error, HTTPException)
+    if not request.url.path.startswith(("/api/", "/store/")):
+        return PlainTextResponse(f"{error.detail}\n", error.status_code, error.headers)
+    said = f"{request.method} {request.url.path}: {error.detail}; nothing was done"
+    told = Problem("NoSuchAddress", said, NOT_SENT)
+    return json_response(told, error.status_code, error.headers)
 
 
 async def _told(_: Request, error: Exception) -> Response:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -73,8 +74,10 @@ async def body_of(request: Request, limit: int) -> bytes:
     return b"".join(parts)
 
 
-def json_response(value: Any, status: int = 200) -> Response:
-    return Response(msgspec.json.encode(value), status, media_type="application/json")
+def json_response(
+    value: Any, status: int = 200, headers: Mapping[str, str] | None = None
+) -> Response:
+    return Response(msgspec.json.encode(value), status, headers, media_type="application/json")
 
 
 def json_bytes(encoded: bytes) -> Response:

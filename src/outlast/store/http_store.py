@@ -154,7 +154,10 @@ class Address:
         self.headers = {"Content-Type": "application/json"}
         token = unquote(parts.username or "").strip()
         if not token.isascii() or not token.isprintable() or " " in token:
-            raise BadSetting("the token before the store's host is none; nothing was opened")
+            raise BadSetting(
+                "the token for this server (OUTLAST_TOKEN, or before the host in its URL) is none; "
+                "nothing was opened"
+            )
         if token:
             self.headers["Authorization"] = f"Bearer {token}"
 
