@@ -84,7 +84,7 @@ class Machine(RuleBasedStateMachine):
     @precondition(lambda self: len(self.model.tasks) < TASKS)
     @rule(delay_ms=st.sampled_from([0, 0, 0, 5_000]))
     def submit(self, delay_ms: int) -> None:
-        task_id = uuid7(self.model.now_ms, self.chance)
+        task_id = uuid7(self.model.now_ms, self.chance.getrandbits(74))
         wanted = new_task(self.store, id=task_id, delay_ms=delay_ms)
         for created in (True, False):
             [answer] = self.store.submit([wanted])

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from outlast.core.chain import Quote, entry
-from outlast.core.clock import uuid7
+from outlast.core.clock import Ids
 from outlast.core.lifecycle import LETS_GO, RESULTS, text_of
 from outlast.core.model import (
     Answer,
@@ -46,13 +46,13 @@ QUEUE = "default"
 OPERATOR = Order("ann", "because")
 LIMITS = AgentLimits(max_resumes=5, max_expiries=50)
 
-_chance = random.Random(2_026)
+_ids = Ids(random.Random(2_026))
 _numbers = itertools.count(1)
 
 
 def new_id(store: Store) -> str:
     """A task id as a client makes it."""
-    return uuid7(store.now_ms(), _chance)
+    return _ids.new(store.now_ms())
 
 
 def new_token() -> str:

@@ -6,12 +6,27 @@ from random import Random
 
 import pytest
 
+from outlast.core.clock import Env, HandClock
 from outlast.core.errors import BadSetting, Drained, LeaseLostNow, NotSerializable
 from outlast.core.failures import failure, rebuilt, tag, tagged
 from outlast.core.retry import GiveUp, Retry, TryAgain, next_move, retry_policy
 from outlast.worker.drain import Drain, Phase, last_words_ms
 from outlast.worker.outcome import Raised, Returned, Stopped, decided
 from outlast.worker.stop import Cause, Stop, prevailing
+
+# -- ids ------------------------------------------------------------------------------------------
+
+
+def test_ids_keep_the_order_they_were_made_in_though_the_clock_stands_still() -> None:
+    clock = HandClock()
+    env = Env(clock, Random(1))
+    ids = []
+    for move in (0, 1, 0, 10):
+        clock.move(move)
+        ids += [env.new_id() for _ in range(1_000)]
+    assert ids == sorted(set(ids))
+    assert {(len(one), one[14], one[19] in "89ab") for one in ids} == {(36, "7", True)}
+
 
 # -- retry ----------------------------------------------------------------------------------------
 
