@@ -38,14 +38,17 @@ HOUR_MS = 3_600_000
 
 def run(url: str, tasks: int = 10_000, running: int = 1_000) -> dict[str, dict[str, float]]:
     """Medians of each page: ms to the first byte and to the last, and its size in KiB."""
+    fill(url, tasks, running)
+    with served(url) as address:
+        return {name: looked_at(address, path, LOOKS) for name, path in paths(address).items()}
+
+
+def fill(url: str, tasks: int, running: int) -> None:
     with client_and_store(url) as (client, store):
-        for number in range(tasks):
-            if number % 1_000 == 0:
-                client.submit_many([("agent", {"n": n}) for n in range(1_000)])
+        for begin in range(0, tasks, 1_000):
+            client.submit_many([("agent", {"n": n}) for n in range(begin, begin + 1_000)])
         client.submit("agent", {"text": "needle"}, labels={"number": "77"})
         _hold(store, running)
-    with _served(url) as address:
-        return {name: _looked_at(address, path) for name, path in PAGES.items()}
 
 
 def _hold(store: Store, count: int) -> None:
@@ -67,8 +70,9 @@ def _hold(store: Store, count: int) -> None:
 
 
 @contextmanager
-def _served(url: str) -> Iterator[str]:
-    environ = {**os.environ, "OUTLAST_DB": url}
+def served(url: str, **environ: str) -> Iterator[str]:
+    """HOST:PORT of a real server."""
+    environ = {**os.environ, "OUTLAST_DB": url, **environ}
     server = subprocess.Popen(
         [OUTLAST, "serve", "--port", "0"], env=environ, stderr=subprocess.PIPE, text=True
     )
@@ -80,9 +84,18 @@ def _served(url: str) -> Iterator[str]:
         server.communicate(timeout=30)
 
 
-def _looked_at(address: str, path: str) -> dict[str, float]:
+def paths(address: str) -> dict[str, str]:
+    """Each page under its name; the task's is that of the newest one with an owner."""
+    connection = http.client.HTTPConnection(address, timeout=60)
+    connection.request("GET", "/api/v1/tasks?state=running&limit=1")
+    [task] = json.loads(connection.getresponse().read())["tasks"]
+    connection.close()
+    return {**PAGES, "task": f"/tasks/{task['id']}"}
+
+
+def looked_at(address: str, path: str, looks: int) -> dict[str, float]:
     firsts, wholes, size = [], [], 0
-    for _ in range(LOOKS):
+    for _ in range(looks):
         connection = http.client.HTTPConnection(address, timeout=60)
         began = time.perf_counter()
         connection.request("GET", path)

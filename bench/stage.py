@@ -15,6 +15,9 @@ from outlast.core.clock import Env
 from outlast.store.migrate import migrate
 from outlast.store.open import open_database, open_store
 from outlast.store.verbs import Store
+from tests.support import postgres_release
+from tests.support.keeper import Keeper
+from tests.support.postgres import PostgresServer
 
 OUTLAST = str(Path(sys.executable).with_name("outlast"))
 ROOT = Path(__file__).parent.parent
@@ -23,15 +26,18 @@ ROOT = Path(__file__).parent.parent
 @contextmanager
 def databases() -> Iterator[dict[str, str]]:
     """{name: url} of an empty SQLite file and an empty, durable PostgreSQL."""
-    from tests.support import postgres_release
-    from tests.support.keeper import Keeper
-    from tests.support.postgres import PostgresServer
+    with postgres() as server, tempfile.TemporaryDirectory() as path:
+        yield {"sqlite": f"sqlite:{path}/outlast.db", "postgres": server.url()}
 
+
+@contextmanager
+def postgres() -> Iterator[PostgresServer]:
+    """A durable PostgreSQL of its own; its user is `postgres`."""
     keeper = Keeper()
     try:
         release = postgres_release.from_wheel(keeper)
-        with PostgresServer(release, durable=True) as server, tempfile.TemporaryDirectory() as path:
-            yield {"sqlite": f"sqlite:{path}/outlast.db", "postgres": server.url()}
+        with PostgresServer(release, durable=True) as server:
+            yield server
     finally:
         keeper.close()
 

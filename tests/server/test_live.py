@@ -6,6 +6,7 @@ import asyncio
 import http.client
 import re
 import signal
+import socket
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -158,19 +159,33 @@ def test_streams_end_at_once_when_the_server_leaves_and_none_begins(serve):
     assert Browser(served).get("/live/home").status == 503
 
 
-def test_a_real_server_is_not_kept_by_those_who_watch(processes, sqlite_url):
+def test_a_real_server_is_not_kept_by_two_hundred_who_watch(processes, sqlite_url):
     environment = {"OUTLAST_DB": sqlite_url}
     run = processes.outlast("serve", "--port", "0", environment=environment)
-    url = re.findall(r"http://\S+", run.wait_for_line("serves at"))[0]
-    connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=20)
-    connection.request("GET", "/live/home")
-    answer = connection.getresponse()
-    assert answer.status == 200
+    place = urlsplit(re.findall(r"http://\S+", run.wait_for_line("serves at"))[0]).netloc
+    slow = socket.create_connection((place.split(":")[0], int(place.split(":")[1])))
+    slow.sendall(b"GET /live/home HTTP/1.1\r\nHost: ")  # and never the rest
+    pages = ("home", "workers", "drain")
+    watched = [http.client.HTTPConnection(place, timeout=20) for _ in range(200)]
+    for number, connection in enumerate(watched):
+        connection.request("GET", f"/live/{pages[number % len(pages)]}")
+    answers = [connection.getresponse() for connection in watched]
+    assert {answer.status for answer in answers} == {200}
+    assert all(_first(answer, b"event: page") for answer in answers)
+    other = http.client.HTTPConnection(place, timeout=20)
+    other.request("GET", "/readyz")
+    assert other.getresponse().status == 200, "nobody else was let in"
     run.send(signal.SIGTERM)
-    answer.read()  # comes to its end
-    connection.close()
+    for answer in answers:
+        answer.read()  # comes to its end
     run.wait()
+    for connection in (*answers, *watched, other, slow):
+        connection.close()
     assert "exceeded" not in run.output, "its streams had to be cut off"
+
+
+def _first(answer: http.client.HTTPResponse, wanted: bytes) -> bool:
+    return any(wanted in line for line in answer)
 
 
 def test_a_stream_ends_after_a_while_and_who_may_see_it_is_asked_again(serve, monkeypatch):

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import signal
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from ..core import limits
 from ..core.errors import BadSetting
@@ -49,6 +51,7 @@ def serve(server: Server, listening: Listening, *, up: Callable[[], None]) -> No
     """
     config = uvicorn.Config(
         server.app,
+        http=Impatient,
         log_level="warning",
         access_log=False,
         ws="none",
@@ -60,6 +63,34 @@ def serve(server: Server, listening: Listening, *, up: Callable[[], None]) -> No
         limit_concurrency=limits.SERVER_CONNECTIONS,
     )
     _Uvicorn(config, server, up).run([listening.socket])
+
+
+class Impatient(H11Protocol):
+    """Ends a connection that is at the same request, or before its first, at two looks in a row.
+
+    Nothing asked for lasts that long: who sends a header byte by byte, or never reads what is sent,
+    would else hold a place for ever.
+    """
+
+    _timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._look_again()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        super().connection_lost(exc)
+
+    def _look_again(self) -> None:
+        self._timer = self.loop.call_later(limits.CONNECTION_S, self._look, self.cycle)
+
+    def _look(self, seen: object) -> None:
+        if self.cycle is seen:
+            self.transport.abort()  # not `close`: that would wait until all was read
+        else:
+            self._look_again()
 
 
 class _Uvicorn(uvicorn.Server):
