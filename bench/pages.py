@@ -88,7 +88,7 @@ def paths(address: str) -> dict[str, str]:
     """Each page under its name; the task's is that of the newest one with an owner."""
     connection = http.client.HTTPConnection(address, timeout=60)
     connection.request("GET", "/api/v1/tasks?state=running&limit=1")
-    [task] = json.loads(connection.getresponse().read())["tasks"]
+    [task] = json.loads(connection.getresponse().read())["items"]
     connection.close()
     return {**PAGES, "task": f"/tasks/{task['id']}"}
 
