@@ -42,6 +42,7 @@ class Mutant:
 
 
 NOTHING = "select 1 as found where 1 = 0"
+OVERWRITE = "on conflict (task_id, seq) do update set seq = excluded.seq"
 
 # The idea itself: removed, many tests must fail, in every run. The rest is for `make faults`.
 IDEA = ("quote", "holder", "inserted", "expiry", "intent")
@@ -49,22 +50,25 @@ IDEA = ("quote", "holder", "inserted", "expiry", "intent")
 MUTANTS = {
     "quote": Mutant(
         "the quote: any last event will do",
-        (("append", r"and last.digest = :quoted", ""),),
+        (
+            ("append", r"and last.digest = :quoted", ""),
+            ("append_all", r"and last.digest = offer.quoted", ""),
+        ),
         ("test_failover.py",),
     ),
     "holder": Mutant(
         "the holder: who has let go writes on",
-        (("append", r"and last.holder = :epoch", ""),),
+        (
+            ("append", r"and last.holder = :epoch", ""),
+            ("append_all", r"offer.epoch = \(\s*select last.holder", "1 = (select 1"),
+        ),
         ("test_append.py", "test_batches.py"),
     ),
     "inserted": Mutant(
         "only if inserted: an event that is there already counts as written just now",
         (
-            (
-                "append",
-                r"on conflict do nothing",
-                "on conflict (task_id, seq) do update set seq = excluded.seq",
-            ),
+            ("append", r"on conflict do nothing", OVERWRITE),
+            ("append_all", r"on conflict do nothing", OVERWRITE),
         ),
         ("test_append.py", "test_batches.py"),
     ),

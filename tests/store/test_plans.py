@@ -24,6 +24,10 @@ KEYS = json.dumps({AGENT: 1})
 TASK = "task-100"
 GRANT = json.dumps({TASK: {"grant": "f" * 64, "progress_ms_ago": 0, "doing": None}})
 NOW = 1_800_000_000_000
+OFFER: dict[str, Any] = {
+    "quoted_seq": 2, "quoted": "f" * 64, "epoch": 0, "holder": 0, "kind": "note", "body": "{}",
+    "at_ms": NOW, "digest": "e" * 64,
+}  # fmt: skip
 VALUES: dict[str, Any] = {
     "after": 1,
     "agents": KEYS,
@@ -42,6 +46,7 @@ VALUES: dict[str, Any] = {
     "last_seq": 2,
     "limit": 50,
     "name": "approval",
+    "offers": json.dumps([OFFER | {"task_id": f"task-{n}"} for n in range(100, 150)]),
     "queue": "default",
     "quoted": "f" * 64,
     "quoted_seq": 1,
@@ -56,6 +61,7 @@ VALUES: dict[str, Any] = {
 # What runs for every event, beat, look and claim.
 HOT = [
     "append",
+    "append_all",
     "standing_events",
     "read_events",
     "last_event",
@@ -89,7 +95,8 @@ def test_every_statement_on_events_names_one_task() -> None:
 
     assert on_events.keys() >= {"append", "read_events"}
     for name, text in on_events.items():
-        assert re.search(r"task_id = :task_id\b|values \(:task_id,", text), name
+        one_task = r"task_id = (:task_id|offer\.task_id)\b|values \(:task_id,"
+        assert re.search(one_task, text), name
         assert text.count("outlast.events") <= 2, f"{name} joins events"
 
 

@@ -22,12 +22,11 @@ def digest(
     before: str, task_id: str, seq: int, holder: int, kind: str, body: str, at_ms: int
 ) -> str:
     """SHA-256 as 64 hex characters, over each field as 8-byte big-endian length + UTF-8."""
-    sha = hashlib.sha256()
+    parts = []
     for field in (before, task_id, str(seq), str(holder), kind, body, str(at_ms)):
         encoded = field.encode()
-        sha.update(len(encoded).to_bytes(8, "big"))
-        sha.update(encoded)
-    return sha.hexdigest()
+        parts += [len(encoded).to_bytes(8, "big"), encoded]
+    return hashlib.sha256(b"".join(parts)).hexdigest()
 
 
 class Quote(msgspec.Struct, frozen=True):

@@ -61,7 +61,7 @@ class Codec:
 def encode(value: Any, what: str) -> bytes:
     """JSON of any value that has some; NaN, infinities and lone surrogates have none."""
     try:
-        encoded = msgspec.json.encode(value, enc_hook=_to_plain)
+        encoded = _encode(value)
         # msgspec writes null for what JSON has no number for; only then is it worth a look.
         if b"null" in encoded:
             _refuse_not_finite(msgspec.to_builtins(value, enc_hook=_to_plain), what)
@@ -110,14 +110,10 @@ def fingerprint(args: Sequence[Any], keywords: dict[str, Any] | None = None) -> 
     What has no JSON (a client, a lock) counts by its type alone.
     """
     parts = [_canonical(each) for each in args]
-    parts += [
-        f"{name}=".encode() + _canonical(each) for name, each in sorted((keywords or {}).items())
-    ]
-    sha = hashlib.sha256()
-    for part in parts:
-        sha.update(len(part).to_bytes(8, "big"))
-        sha.update(part)
-    return sha.hexdigest()[:32]
+    if keywords:
+        parts += [f"{name}=".encode() + _canonical(each) for name, each in sorted(keywords.items())]
+    told = b"".join([each for part in parts for each in (len(part).to_bytes(8, "big"), part)])
+    return hashlib.sha256(told).hexdigest()[:32]
 
 
 def call_fingerprint(function: Callable[..., Any], args: Sequence[Any]) -> str:
@@ -133,7 +129,7 @@ def call_fingerprint(function: Callable[..., Any], args: Sequence[Any]) -> str:
 
 def _canonical(value: Any) -> bytes:
     try:
-        return msgspec.json.encode(value, enc_hook=_to_plain, order="sorted")
+        return _encode_sorted(value)
     except Exception:  # any object may be an argument; it need not have JSON
         kind = type(value)
         return f"!{kind.__module__}.{kind.__qualname__}".encode()
@@ -176,6 +172,10 @@ def _to_plain(value: Any) -> Any:
     raise NotImplementedError(f"{_name(type(value))} has no JSON")
 
 
+_encode = msgspec.json.Encoder(enc_hook=_to_plain).encode
+_encode_sorted = msgspec.json.Encoder(enc_hook=_to_plain, order="sorted").encode
+
+
 def _from_plain(kind: Any, plain: Any) -> Any:
     """For msgspec: a type that it does not know."""
     if hasattr(kind, "model_validate_json"):
@@ -208,7 +208,7 @@ def _same(value: Any, decoded: Any, encoded: bytes) -> bool:
     by_identity = getattr(type(value), "__eq__", None) is object.__eq__
     if not by_identity or type(value) is not type(decoded):
         return False
-    return msgspec.json.encode(decoded, enc_hook=_to_plain) == encoded
+    return _encode(decoded) == encoded
 
 
 def _difference(value: Any, decoded: Any) -> str:

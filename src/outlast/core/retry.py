@@ -40,6 +40,9 @@ class Retry:
         return round(full * (1 - self.jitter * chance.random()))
 
 
+ONCE = Retry()
+
+
 @dataclass(frozen=True)
 class TryAgain:
     """Another try, this long from now."""
@@ -70,7 +73,9 @@ def retry_policy(
     default: Retry | None = None,
 ) -> Retry:
     """The policy that the arguments of a decorator or a call amount to; None: as in `default`."""
-    base = default or Retry()
+    base = default or ONCE
+    if retries is backoff is backoff_max is None:
+        return base
     return Retry(
         retries=base.retries if retries is None else retries,
         backoff_ms=base.backoff_ms if backoff is None else duration_ms(backoff, "backoff"),

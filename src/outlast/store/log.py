@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import msgspec
+
 from ..core import limits
 from ..core.counters import FENCED, Count, count
 from ..core.errors import UsageError
@@ -39,12 +41,27 @@ class LogVerbs(Verbs):
         return [Turned("invalid", said) if said else next(answers) for said in faults]
 
     def _append_sound(self, offers: Sequence[Offer]) -> list[Answer]:
-        if len(offers) > 1:
-            try:
-                return self._append_together(offers)
-            except (LockedOut, Unstorable, ValueError):
-                pass  # whoever cannot be written must not keep the others from it
-        return [self._append_alone(offer) for offer in offers]
+        if len(offers) == 1:
+            return [self._append_alone(offers[0])]
+        written_now = self._append_plain([offer for offer in offers if _is_plain(offer)])
+        rest = [offer for offer in offers if offer.task_id not in written_now]
+        try:
+            answers = iter(self._append_together(rest) if rest else ())
+        except (LockedOut, Unstorable, ValueError):
+            # Whoever cannot be written must not keep the others from it.
+            answers = iter([self._append_alone(offer) for offer in rest])
+        return [written(o) if o.task_id in written_now else next(answers) for o in offers]
+
+    def _append_plain(self, offers: Sequence[Offer]) -> set[str]:
+        """By one statement; the tasks of those that were written."""
+        if len(offers) < 2:
+            return set()
+        rows = [append_call(offer.entries[0])[1] for offer in offers]
+        try:
+            found = self.database.once("append_all", offers=msgspec.json.encode(rows).decode())
+        except (LockedOut, Unstorable, ValueError):
+            return set()
+        return {row["task_id"] for row in found}
 
     def stands(self, offer: Offer) -> Answer:
         # Not a bare read: the commit waits for the standby as that of the write itself would have.
@@ -71,7 +88,7 @@ class LogVerbs(Verbs):
     def _append_alone(self, offer: Offer) -> Answer:
         for _ in range(limits.REAP_TRIES):
             try:
-                if len(offer.entries) == 1 and offer.last.kind in PLAIN:
+                if _is_plain(offer):
                     name, params = append_call(offer.entries[0])
                     if self.database.once(name, **params):
                         return written(offer)
@@ -133,6 +150,11 @@ def _gate(session: Session, offers: Sequence[Offer], tasks: dict[str, Task]) -> 
             if refusal:
                 turned[offer.task_id] = refusal
     return turned
+
+
+def _is_plain(offer: Offer) -> bool:
+    """Whether it is one entry, which changes no other table: then the fence is all it needs."""
+    return len(offer.entries) == 1 and offer.last.kind in PLAIN
 
 
 def _begins(offer: Offer) -> bool:

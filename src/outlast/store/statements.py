@@ -13,10 +13,37 @@ from ..core.model import Effect, Event, Lease, Task, Token, Worker
 SQL = Path(__file__).with_name("sql")
 FILES = ("events", "tasks", "leases", "effects", "signals", "workers", "tokens", "webhooks")
 
-# The only words in which the two databases differ: SQLite has one writer, whose commit others see.
+# A JSON array of offers, taken to pieces.
+OFFERS = {
+    "sqlite": """(
+       select json_extract(value, '$.task_id') as task_id,
+              json_extract(value, '$.quoted_seq') as quoted_seq,
+              json_extract(value, '$.quoted') as quoted,
+              json_extract(value, '$.epoch') as epoch,
+              json_extract(value, '$.holder') as holder,
+              json_extract(value, '$.kind') as kind,
+              json_extract(value, '$.body') as body,
+              json_extract(value, '$.at_ms') as at_ms,
+              json_extract(value, '$.digest') as digest
+         from json_each(:offers))""",
+    "postgres": """(
+       select *
+         from json_to_recordset(cast(:offers as json)) as offer(
+              task_id text, quoted_seq bigint, quoted text, epoch bigint, holder bigint,
+              kind text, body text, at_ms bigint, digest text))""",
+}
+
+# The only words in which the two databases differ: SQLite has one writer, whose commit others see,
+# and takes a JSON array to pieces in its own way.
 DIALECTS = {
-    "sqlite": {"lock": "", "lock_skipping": "", "notify": "null"},
+    "sqlite": {
+        "lock": "",
+        "lock_skipping": "",
+        "notify": "null",
+        "offers": OFFERS["sqlite"],
+    },
     "postgres": {
+        "offers": OFFERS["postgres"],
         "lock": "for no key update",
         "lock_skipping": "for no key update skip locked",
         "notify": "pg_notify('outlast', '')",

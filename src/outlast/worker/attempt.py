@@ -14,7 +14,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import contextvars
-from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
 from ..core import limits
@@ -41,9 +40,10 @@ from .outcome import (
     is_final,
     released,
 )
+from .reply import Reply, Value
 from .stop import Cause, Stop
 from .threads import Threads
-from .workplace import Value, Workplace, answered
+from .workplace import Workplace
 from .writer import Draft, Pen, draft
 
 if TYPE_CHECKING:
@@ -60,6 +60,7 @@ class Attempt:
     def __init__(self, holding: Holding, workplace: Workplace) -> None:
         self.holding = holding
         self.workplace = workplace
+        self.hear = workplace.ear.hear
         self.task = holding.grant.task
         self.spec = holding.spec
         self.epoch = holding.grant.lease.epoch
@@ -79,7 +80,7 @@ class Attempt:
         self._replay_told = self.epoch == 1
         self._told = False  # whether the order to stop was raised into the agent
         self.late: list[Late] = []
-        self._unanswered: set[Future[Any]] = set()
+        self._unanswered: set[Reply[Any]] = set()
         self._acknowledging: asyncio.Task[Stop] | None = None
         self._concluding = False
         self._agent: asyncio.Task[Outcome] | None = None
@@ -136,7 +137,7 @@ class Attempt:
         """`call(store)` on the writer's thread, again until the store can be reached."""
         while True:
             try:
-                return await answered(self.workplace.writer.ask(call))
+                return await self.hear(self.workplace.writer.ask(call))
             except Unavailable:
                 await self.workplace.timers.sleep(limits.RESEND_MAX_MS)
 
@@ -234,10 +235,10 @@ class Attempt:
         """Append events; they are on the log when this returns. Raises AttemptEnded."""
         told = await self.first_act()
         asked = self.track(self.workplace.writer.append(self.pen, *told, *drafts))
-        answer = await answered(asked)
+        answer = await self.hear(asked)
         return self.accepted(answer, told)
 
-    def track(self, asked: Future[Value]) -> Future[Value]:
+    def track(self, asked: Reply[Value]) -> Reply[Value]:
         """Remember what was sent: how the attempt ended is said when all of it is answered."""
         self._unanswered.add(asked)
         asked.add_done_callback(self._unanswered.discard)
@@ -382,7 +383,7 @@ class Attempt:
             outcome = Stopped(await self._acknowledging)
         for asked in list(self._unanswered):
             with contextlib.suppress(Exception):  # its own caller has it, or is gone
-                await answered(asked)
+                await self.hear(asked)
         answer = await self._offer_outcome(self._drafts(outcome))
         if isinstance(answer, Turned) and answer.why == "cancel_asked":
             stop = await self._with_asker(Stop(Cause.CANCEL, answer.detail))
@@ -428,7 +429,7 @@ class Attempt:
         """Write how it ended; sent again until it is answered, however long the store is away."""
         releases = all(each.kind == "lease.released" for each in drafts)
         told = () if releases else await self.first_act()
-        answer = await answered(self.workplace.writer.append(self.pen, *told, *drafts))
+        answer = await self.hear(self.workplace.writer.append(self.pen, *told, *drafts))
         if isinstance(answer, Turned):
             self.untell(told)
         return answer

@@ -28,7 +28,7 @@ async def call(
     attempt.open_calls += 1
     attempt.holding.doing = what
     try:
-        with tracing.act(what, **attempt.facts()):
+        with tracing.act(what, attempt.facts):
             async with TimeLimit(attempt.workplace.timers, timeout_ms, what):
                 if is_async(function):
                     return await function(*args, **(keywords or {}))

@@ -12,7 +12,6 @@ A tool's exception is no outcome: the remote may have committed and dropped the 
 from __future__ import annotations
 
 from collections.abc import Callable
-from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -34,10 +33,10 @@ from .act import Act, Applied, numbered_act, takes_key, takes_more_than_key
 from .calling import call
 from .current import current_key
 from .outcome import Doubt, Late, Review
+from .reply import Reply
 from .steps import read_back
 from .stop import Cause
 from .waits import sleep_under
-from .workplace import answered
 from .writer import Draft, draft
 
 if TYPE_CHECKING:
@@ -114,7 +113,7 @@ class Gate:
         told = await attempt.first_act()
         asked = attempt.track(attempt.workplace.writer.append(attempt.pen, *told, self._intent()))
         asked.add_done_callback(lambda answer: self._note_intent(_result_of(answer)))
-        answer = await answered(asked)
+        answer = await attempt.hear(asked)
         attempt.accepted(answer, told)
 
     def _note_intent(self, answer: Answer | None) -> None:
@@ -146,7 +145,7 @@ class Gate:
                 attempt.workplace.writer.begin(attempt.pen, *told, self._intent())
             )
             asked.add_done_callback(lambda begun: self._note_intent(_answer_of(begun)))
-            begun = await answered(asked)
+            begun = await attempt.hear(asked)
             if begun.state == "turned":
                 attempt.accepted(begun.answer, told)
             if begun.state in ("fresh", "in_doubt"):
@@ -270,12 +269,12 @@ class Gate:
         doubt = attempt.intents.pop(key, None)
         asked = attempt.track(attempt.workplace.writer.append(attempt.pen, *told, outcome))
 
-        def take_back(answer: Future[Answer]) -> None:
+        def take_back(answer: Reply[Answer]) -> None:
             if doubt is not None and not isinstance(_result_of(answer), Written):
                 attempt.intents.setdefault(key, doubt)
 
         asked.add_done_callback(take_back)
-        answer = await answered(asked)
+        answer = await attempt.hear(asked)
         attempt.accepted(answer, told)
 
     def _names(self) -> dict[str, Any]:
@@ -399,11 +398,11 @@ class _Done:
     value: Any
 
 
-def _result_of(asked: Future[Answer]) -> Answer | None:
+def _result_of(asked: Reply[Answer]) -> Answer | None:
     return asked.result() if asked.exception() is None else None
 
 
-def _answer_of(asked: Future[Begun]) -> Answer | None:
+def _answer_of(asked: Reply[Begun]) -> Answer | None:
     return asked.result().answer if asked.exception() is None else None
 
 

@@ -19,7 +19,6 @@ from ..core.text import named
 from .calling import call
 from .current import current_scope
 from .timers import Timers
-from .workplace import answered
 from .writer import Draft, draft
 
 if TYPE_CHECKING:
@@ -79,7 +78,7 @@ async def transaction(
 
     attempt.open_calls += 1
     try:
-        answer = await answered(attempt.workplace.writer.transact(attempt.pen, work))
+        answer = await attempt.hear(attempt.workplace.writer.transact(attempt.pen, work))
         attempt.accepted(answer, told)
     finally:
         attempt.open_calls -= 1

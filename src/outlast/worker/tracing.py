@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import hashlib
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
+
+NOBODY_ASKS = nullcontext()
 
 
 @contextmanager
@@ -30,15 +32,15 @@ def attempt(facts: dict[str, Any]) -> Iterator[None]:
         yield
 
 
-@contextmanager
-def act(name: str, **facts: Any) -> Iterator[None]:
+def act(name: str, facts: Callable[[], dict[str, Any]]) -> AbstractContextManager[Any]:
     """Around a step, or a call of a tool: a child of its attempt."""
     trace = _api()
     if trace is None:
-        yield
-        return
-    with _tracer(trace).start_as_current_span(name, attributes=_named(facts)):
-        yield
+        return NOBODY_ASKS
+    span: AbstractContextManager[Any] = _tracer(trace).start_as_current_span(
+        name, attributes=_named(facts())
+    )
+    return span
 
 
 def _api() -> Any:

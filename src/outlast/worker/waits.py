@@ -18,7 +18,6 @@ from ..core.replay import Call, Record, scoped
 from ..core.text import named
 from .current import current_scope
 from .stop import Cause, Stop
-from .workplace import answered
 from .writer import draft
 
 if TYPE_CHECKING:
@@ -135,7 +134,7 @@ class Waiting:
             attempt.untell(told)
             return
         waits = draft("wait.started", self._until_any(), lets_go=True)
-        answer = await answered(attempt.workplace.writer.append(attempt.pen, *told, waits))
+        answer = await attempt.hear(attempt.workplace.writer.append(attempt.pen, *told, waits))
         if isinstance(answer, Turned) and answer.why == "signal_waiting":
             attempt.untell(told)
             return

@@ -29,6 +29,7 @@ from .holding import Holding, Holdings
 from .lookout import Lookout
 from .loop import Loop
 from .outcome import released
+from .reply import Ear
 from .signals import Signals
 from .stop import Cause, Stop
 from .store_clock import StoreClock
@@ -181,6 +182,7 @@ class Worker:
             self.id,
             self.env,
             self.loop,
+            Ear(self.loop),
             self.writer,
             self.timers,
             self.store_clock,

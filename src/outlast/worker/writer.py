@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
 from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 
@@ -21,6 +20,7 @@ from ..core.errors import NotSerializable, PayloadTooLarge, Unavailable
 from ..core.lifecycle import RESULTS, Body
 from ..core.model import Answer, Entry, Grant, Offer, Turned, Written
 from ..store.verbs import Begun, Store
+from .reply import Reply
 from .store_clock import StoreClock
 
 Value = TypeVar("Value")
@@ -97,18 +97,18 @@ class Pen:
 
 
 class Job:
-    """Something that the writer's thread is to do; `done` is its future answer."""
+    """Something that the writer's thread is to do; `done` is its reply."""
 
     def __init__(self, pen: Pen | None) -> None:
         self.pen = pen
-        self.done: Future[Any] = Future()
+        self.done: Reply[Any] = Reply()
 
 
 class Append(Job):
     def __init__(self, pen: Pen, drafts: tuple[Draft, ...]) -> None:
         super().__init__(pen)
         self.drafts = drafts
-        self.alone = not all(each.kind in TOGETHER for each in drafts)
+        self.alone = not TOGETHER.issuperset([each.kind for each in drafts])
 
 
 class Begin(Job):
@@ -156,16 +156,16 @@ class Writer:
         self.wake: Callable[[], None] = lambda: None
         self.cut = False
 
-    def append(self, pen: Pen, *drafts: Draft) -> Future[Answer]:
+    def append(self, pen: Pen, *drafts: Draft) -> Reply[Answer]:
         return self._put(Append(pen, drafts))
 
-    def begin(self, pen: Pen, *drafts: Draft) -> Future[Begun]:
+    def begin(self, pen: Pen, *drafts: Draft) -> Reply[Begun]:
         return self._put(Begin(pen, drafts))
 
-    def transact(self, pen: Pen, work: Callable[[Any], tuple[Draft, ...]]) -> Future[Answer]:
+    def transact(self, pen: Pen, work: Callable[[Any], tuple[Draft, ...]]) -> Reply[Answer]:
         return self._put(Transact(pen, work))
 
-    def ask(self, call: Callable[[Store], Value]) -> Future[Value]:
+    def ask(self, call: Callable[[Store], Value]) -> Reply[Value]:
         """Run `call(store)` on this thread; may fail with Unavailable."""
         return self._put(Ask(call))
 
@@ -196,7 +196,7 @@ class Writer:
 
     # -- what to send -----------------------------------------------------------------------------
 
-    def _put(self, job: Job) -> Future[Any]:
+    def _put(self, job: Job) -> Reply[Any]:
         self._queue.put(job)
         self.wake()
         return job.done

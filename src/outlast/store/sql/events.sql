@@ -1,5 +1,6 @@
 -- The log. The fence is here: quote the last event as its holder, or write nothing.
--- Every statement names one task_id, so that the table may be spread over machines by it.
+-- Every statement but one names one task_id, so that the table may be spread over machines by it;
+-- `append_all` is carried out as so many `append`s where a database cannot do it.
 
 -- name: append
 insert into outlast.events (task_id, seq, holder, kind, body, at_ms, digest)
@@ -11,6 +12,22 @@ select last.task_id, last.seq + 1, :holder, :kind, :body, :at_ms, :digest
    and last.holder = :epoch
     on conflict do nothing
 returning seq
+
+-- name: append_all
+-- `append` for several tasks, one entry of each. By a scalar subquery: a join with the log becomes a
+-- hash join on a table that is young or was never analysed, and reads all of it.
+insert into outlast.events (task_id, seq, holder, kind, body, at_ms, digest)
+select offer.task_id, offer.quoted_seq + 1, offer.holder, offer.kind, offer.body, offer.at_ms, offer.digest
+  from {offers} offer
+ where offer.epoch = (
+       select last.holder
+         from outlast.events last
+        where last.task_id = offer.task_id
+          and last.seq = offer.quoted_seq
+          and last.digest = offer.quoted)
+ order by offer.task_id
+    on conflict do nothing
+returning task_id
 
 -- name: first_event
 insert into outlast.events (task_id, seq, holder, kind, body, at_ms, digest)
