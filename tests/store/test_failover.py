@@ -71,6 +71,18 @@ def test_an_epoch_that_was_given_twice_is_one_writers(
     assert isinstance(heir.note(), Written)
 
 
+def test_nor_in_a_batch_with_one_who_may_write(stores: Stores, store: Store) -> None:
+    lost, heir = given_twice(stores, store)
+    other = start(store)
+    offers = [each.offer(("step.done", {"key": "a", "result": 1})) for each in (lost, other)]
+
+    answers = store.append(offers)
+
+    assert why(answers[0]) in NOT_ON_THIS_LOG
+    assert isinstance(answers[1], Written)
+    assert isinstance(heir.note(), Written)
+
+
 def test_nor_does_it_begin_an_effect_or_keep_the_lease(stores: Stores, store: Store) -> None:
     lost, heir = given_twice(stores, store)
     before = stores.state()

@@ -59,8 +59,7 @@ class Record:
         return self.state in ("done", "applied") or (self.state == "failed" and self.final)
 
 
-@dataclass(frozen=True)
-class Call:
+class Call(msgspec.Struct, frozen=True):
     """A call of the agent, numbered. `record`: what the log has for it.
 
     `fits`: False where the record is of a call with other arguments. `first`: not a repeat.
@@ -102,9 +101,9 @@ _decode = msgspec.json.Decoder(_Body).decode
 def key_of(name: str, number: int) -> str:
     """The key of the `number`-th call of that name."""
     # A name that looks like a repeat keeps its number, or "a#2" and the second "a" were one key.
-    if number == 1 and not _NUMBERED.fullmatch(name):
-        return name
-    return f"{name}#{number}"
+    if number > 1 or _NUMBERED.fullmatch(name):
+        return f"{name}#{number}"
+    return name
 
 
 def name_and_number(key: str) -> tuple[str, int]:
@@ -180,7 +179,9 @@ class Memory:
         that of the call's own number, which then does not fit.
         """
         own = self._number(name)
-        numbered = self._records.get(name, {})
+        numbered = self._records.get(name)
+        if numbered is None:
+            return Call(key_of(name, own), None, fits=True, first=own == 1)
         number = self._fitting(name, own, kind, arguments, key)
         if number is not None:
             if number != own:
