@@ -2,33 +2,40 @@
 
 from __future__ import annotations
 
+import socket
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from outlast.worker.loop import Loop
+from outlast.store.verbs import HintsCome
+from outlast.worker.loop import Hints, Loop
 
 SOON_S = 10.0
 LONG_MS = 600_000
 
 
 def test_a_hint_ends_the_wait() -> None:
-    ticked, hint = Ticks(), threading.Event()
-    with running(ticked, hinted=hint.is_set) as loop:
+    ticked, hints = Ticks(), Pipe()
+    with running(ticked, hints) as loop:
         ticked.wait_for(1)
-        hint.set()
+        hints.give()
         ticked.wait_for(2)
         assert loop.name == "test"
+    assert hints.asked <= 4, "it asks in a circle"
 
 
 def test_without_a_hint_it_waits_for_its_time() -> None:
     ticked, asked = Ticks(), Ticks()
 
-    def hinted() -> bool:
-        asked()
-        return False
+    class Polled:
+        def hinted(self) -> bool:
+            asked()
+            return False
 
-    with running(ticked, hinted=hinted):
+        def hints_come(self) -> HintsCome:
+            return HintsCome(look_ms=1)
+
+    with running(ticked, Polled()):
         asked.wait_for(3)
         assert ticked.count == 1
 
@@ -39,6 +46,40 @@ def test_a_wake_ends_the_wait() -> None:
         ticked.wait_for(1)
         loop.wake()
         ticked.wait_for(2)
+
+
+def test_a_wake_ends_the_wait_for_a_hint() -> None:
+    ticked = Ticks()
+    with running(ticked, Pipe()) as loop:
+        ticked.wait_for(1)
+        loop.wake()
+        ticked.wait_for(2)
+
+
+class Pipe:
+    """Hints that come through a file descriptor."""
+
+    def __init__(self) -> None:
+        self._read, self._write = socket.socketpair()
+        self._read.setblocking(False)
+        self.asked = 0
+
+    def give(self) -> None:
+        self._write.send(b"!")
+
+    def hinted(self) -> bool:
+        self.asked += 1
+        try:
+            return bool(self._read.recv(10))
+        except BlockingIOError:
+            return False
+
+    def hints_come(self) -> HintsCome:
+        return HintsCome(self._read.fileno())
+
+    def close(self) -> None:
+        self._read.close()
+        self._write.close()
 
 
 class Ticks:
@@ -60,12 +101,14 @@ class Ticks:
 
 
 @contextmanager
-def running(tick: Callable[[], int], hinted: Callable[[], bool] | None = None) -> Iterator[Loop]:
+def running(tick: Callable[[], int], hints: Hints | None = None) -> Iterator[Loop]:
     troubles: list[Exception] = []
-    loop = Loop("test", tick, on_trouble=lambda _, error: troubles.append(error), hinted=hinted)
+    loop = Loop("test", tick, on_trouble=lambda _, error: troubles.append(error), hints=hints)
     loop.start()
     try:
         yield loop
     finally:
         assert loop.stop(int(SOON_S * 1_000))
         assert not troubles
+        if isinstance(hints, Pipe):
+            hints.close()

@@ -10,10 +10,14 @@ TTL_MAX_MS = 24 * 3_600_000
 BEATS_PER_TTL = 3
 MARGINS_PER_TTL = 6
 POLL_MS = 1_000
-# Between polls, how often a look-out asks its connection whether anybody has sent a hint.
+# Where nobody can ring, how often a look-out asks its SQLite file whether others have written.
 HINT_MS = 25
-# On SQLite every commit is a hint: while they bring nothing, they are followed ever more seldom.
+# The shortest time from look to look; hints that bring nothing are followed ever more seldom.
+HINT_GAP_MS = 1
 HINT_MAX_MS = 250
+# All workers hear of one task: each waits up to so long for each other one before it claims.
+HERD_MS = 2
+HERD_MAX_MS = 500
 WORKER_KEPT_MS = 24 * 3_600_000
 GRACE_MS = 25_000
 KILL_AFTER_MS = 5_000

@@ -11,6 +11,7 @@ import msgspec
 from ..core.clock import Env
 from ..core.errors import NotSerializable, Unavailable
 from .database import Database, LockedOut, LogMoved, Unstorable
+from .verbs import HintsCome
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -57,6 +58,9 @@ class Verbs:
 
     def hinted(self) -> bool:
         return self.database.hinted()
+
+    def hints_come(self, worker_id: str) -> HintsCome:
+        return self.database.hints_come(worker_id)
 
     def now_ms(self) -> int:
         return int(self.database.once("read_clock")[0]["now_ms"])

@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager
 from typing import Any, Literal, Protocol
 
 from ..core.errors import NeedsReview
+from .verbs import HintsCome
 
 Row = dict[str, Any]
 Call = tuple[str, dict[str, Any]]
@@ -48,6 +49,9 @@ class Session(Protocol):
     def send(self, calls: Sequence[Call]) -> list[list[Row]]:
         """Run several statements in one round trip, in order; the rows of each."""
 
+    def send_last(self, calls: Sequence[Call]) -> None:
+        """Run the last statements of the transaction and commit, in one round trip if it can be."""
+
     @property
     def connection(self) -> Any:
         """The driver's connection, for work that joins the transaction."""
@@ -78,6 +82,9 @@ class Database(Protocol):
 
     def hinted(self) -> bool:
         """Whether another connection may have made a task ready since this was asked last."""
+
+    def hints_come(self, worker_id: str) -> HintsCome:
+        """How to wait for the next hint."""
 
     def has_tables(self) -> bool:
         """Whether our tables are there, of whatever version."""

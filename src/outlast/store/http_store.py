@@ -19,7 +19,7 @@ from ..core import limits
 from ..core.errors import BadSetting, Unavailable, UsageError
 from ..core.model import Answer, Event, Offer
 from .messages import PAGE_BYTES, Problem, messages, rebuilt
-from .verbs import Finding
+from .verbs import Finding, HintsCome
 
 PATH = "/store/"
 # The server was too busy, or gave up waiting: nothing was begun, ask again.
@@ -84,6 +84,9 @@ class HttpStore:
 
     def hinted(self) -> bool:
         return False
+
+    def hints_come(self, worker_id: str) -> HintsCome:
+        return HintsCome()
 
     def close(self) -> None:
         connection, self._open = self._open, None

@@ -15,7 +15,6 @@ from .database import Call, LockedOut, LogMoved, Session
 from .tasks import answer_cancel, end_lapsed, open_intents, progressed, resume_delay_ms
 from .verbs import Claim, Heartbeat, Look, Reaped, Renewal, Renewed
 from .writing import (
-    HINT,
     Chapter,
     append_call,
     counter_calls,
@@ -47,10 +46,9 @@ class LeaseVerbs(Verbs):
                 return []  # it drains, and has not heard of it yet
             if again:
                 return [self._grant_again(session, lease_of(row)) for row in again]
-            picked = self._pick(session, claim)
+            picked, now_ms = self._pick(session, claim)
             if not picked:
                 return []
-            now_ms = session.run("read_clock")[0]["now_ms"]
             entries = [_grant_entry(task, claim, now_ms) for task in picked]
             inserted = session.send([append_call(entry) for entry in entries])
             grants = [
@@ -58,28 +56,30 @@ class LeaseVerbs(Verbs):
                 for task, entry, rows in zip(picked, entries, inserted, strict=True)
                 if rows
             ]
-            session.send(_grant_calls(grants))
+            session.send_last(_grant_calls(grants))
             return grants
 
-    def _pick(self, session: Session, claim: Claim) -> list[Task]:
-        """Ready tasks, locked, queue by queue; a suspect comes alone, to an idle worker."""
+    def _pick(self, session: Session, claim: Claim) -> tuple[list[Task], int]:
+        """Ready tasks, locked, queue by queue, and the time; a suspect alone, to an idle worker."""
         picked: list[Task] = []
+        now_ms = 0
         room = min(claim.room, limits.CLAIM_BATCH)
         for queue in claim.queues:
             if room <= len(picked):
                 break
-            rows = session.run(
-                "pick_ready",
-                queue=queue,
-                agents=keys_of(claim.agents),
-                except_ids=keys_of(claim.except_ids),
-                suspect=limits.SUSPECT_RESUMES,
-                held=claim.held,
-                room=room - len(picked),
-            )
+            wanted = {
+                "queue": queue,
+                "agents": keys_of(claim.agents),
+                "except_ids": keys_of(claim.except_ids),
+                "suspect": limits.SUSPECT_RESUMES,
+                "held": claim.held,
+                "room": room - len(picked),
+            }
+            rows, [clock] = session.send([("pick_ready", wanted), ("read_clock", {})])
             picked += [task_of(row) for row in rows]
+            now_ms = clock["now_ms"]
         suspects = [task for task in picked if task.resumes >= limits.SUSPECT_RESUMES]
-        return suspects[:1] or sorted(picked, key=lambda task: task.id)
+        return suspects[:1] or sorted(picked, key=lambda task: task.id), now_ms
 
     def _grant_again(self, session: Session, lease: Lease) -> Grant:
         task = task_of(session.run("get_task", task_id=lease.task_id)[0])
@@ -120,24 +120,18 @@ class LeaseVerbs(Verbs):
     # -- look ---------------------------------------------------------------------------------
 
     def look(self, queues: Sequence[str], agents: Sequence[str]) -> Look:
-        agents_text = keys_of(agents)
-        ready, suspects = 0, []
-        for queue in queues:
-            params = {"queue": queue, "agents": agents_text}
-            ready += self.database.once("look_ready", **params, limit=limits.CLAIM_BATCH)[0][
-                "ready"
-            ]
-            found = self.database.once("look_suspects", **params)
-            suspects += [row["due_ms"] for row in found if row["due_ms"] is not None]
-        times = self.database.once("look_times")[0]
-        planned = [ms for ms in (times["next_timer_ms"], times["next_task_ms"]) if ms is not None]
+        wanted = {"queues": keys_of(queues), "agents": keys_of(agents)}
+        seen = self.database.once("look", **wanted, limit=limits.CLAIM_BATCH)[0]
+        planned = [ms for ms in (seen["next_timer_ms"], seen["next_task_ms"]) if ms is not None]
+        suspect_ms = seen["suspect_due_ms"]
         return Look(
-            now_ms=times["now_ms"],
+            now_ms=seen["now_ms"],
             server=self.database.server,
-            ready=ready,
-            suspect_ms=times["now_ms"] - min(suspects) if suspects else None,
-            lapsed=sum(times[name] for name in ("lapsed", "timers", "reviews")),
+            ready=seen["ready"],
+            suspect_ms=None if suspect_ms is None else seen["now_ms"] - suspect_ms,
+            lapsed=sum(seen[name] for name in ("lapsed", "timers", "reviews")),
             next_due_ms=min(planned, default=None),
+            workers=seen["workers"],
             timeline=self.database.timeline,
         )
 
@@ -262,7 +256,7 @@ class LeaseVerbs(Verbs):
                         "due_ms": now_ms + delay_ms}  # fmt: skip
                 chapter.take_over("lease.released", body, lease)
                 answer_cancel(chapter) or give_up(chapter)
-                chapter.close(("delete_lease", {"task_id": task.id, "epoch": lease.epoch}), HINT)
+                chapter.close(("delete_lease", {"task_id": task.id, "epoch": lease.epoch}))
                 return True
 
         return self._with_patience("crash", act)

@@ -18,7 +18,7 @@ from ..core.errors import OutlastError, Unavailable
 from .verbs import Store
 
 # `transact` runs the caller's code in the store's transaction; the others concern one connection.
-LOCAL = frozenset({"transact", "hinted", "close"})
+LOCAL = frozenset({"transact", "hinted", "hints_come", "close"})
 # A page of a log, and a batch of appends, are at most this much body text.
 PAGE_BYTES = 4 << 20
 # The largest request: one payload and its fields, or a batch of small ones.

@@ -17,6 +17,7 @@ from psycopg.types.numeric import Int8Dumper
 from ..core import limits
 from ..core.errors import BadSetting, Unavailable
 from .database import Call, LockedOut, Row, Unstorable, WrongTables
+from .verbs import HintsCome
 
 SCHEMA_NAME = re.compile(r"[a-z_][a-z0-9_]{0,62}\Z")
 Connection = psycopg.Connection[Row]
@@ -29,6 +30,8 @@ class PostgresSession:
         self.connection = connection
         self._statements = statements
         self._opening = opening
+        self._closing: list[str] = []
+        self.committed = False
 
     def run(self, name: str, /, **params: Any) -> list[Row]:
         return self.send([(name, params)])[0]
@@ -43,7 +46,15 @@ class PostgresSession:
             cursors = [
                 self.connection.execute(self._statements[name], params) for name, params in calls
             ]
+            for text in self._closing:
+                self.connection.execute(text)
         return [cursor.fetchall() if cursor.description else [] for cursor in cursors]
+
+    def send_last(self, calls: Sequence[Call]) -> None:
+        # After an error the server skips what follows it in the pipeline, the commit too.
+        self._closing = ["commit"]
+        self.send(calls)
+        self.committed = bool(calls)
 
 
 class PostgresDatabase:
@@ -94,8 +105,9 @@ class PostgresDatabase:
                 yield session
                 if session._opening:
                     return  # nothing was sent
-                self._warned.clear()
-                connection.execute("commit")
+                if not session.committed:
+                    self._warned.clear()
+                    connection.execute("commit")
                 self._refuse_warnings()
                 self._unsure = False
         except BaseException:
@@ -122,6 +134,11 @@ class PostgresDatabase:
                 self._open.execute(LISTEN)
             sent = list(self._open.notifies(timeout=0))
         return bool(sent)
+
+    def hints_come(self, worker_id: str) -> HintsCome:
+        if self._pooler or self._open is None:
+            return HintsCome()
+        return HintsCome(self._open.fileno())
 
     def has_tables(self) -> bool:
         query = "select to_regclass(%s) is not null as found"

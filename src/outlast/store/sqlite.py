@@ -15,6 +15,8 @@ from ..core import limits
 from ..core.clock import Env
 from ..core.errors import BadSetting, Unavailable
 from .database import Call, LockedOut, Row, Unstorable, WrongTables
+from .doorbell import Doorbell, ring
+from .verbs import HintsCome
 
 T = TypeVar("T")
 NETWORK_FILE_SYSTEMS = {"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "fuse.sshfs", "afs"}
@@ -26,13 +28,20 @@ class SqliteSession:
     def __init__(self, connection: sqlite3.Connection, statements: Mapping[str, str]) -> None:
         self.connection = connection
         self._statements = statements
+        self.to_ring: list[str] = []  # the workers to be told of what this transaction made ready
 
     def run(self, name: str, /, **params: Any) -> list[Row]:
         # Fetched to the end: an unfinished RETURNING would keep COMMIT from succeeding.
-        return self.connection.execute(self._statements[name], params).fetchall()
+        rows: list[Row] = self.connection.execute(self._statements[name], params).fetchall()
+        if name == "hint":
+            self.to_ring = [row["id"] for row in rows]
+        return rows
 
     def send(self, calls: Sequence[Call]) -> list[list[Row]]:
         return [self.run(name, **params) for name, params in calls]
+
+    def send_last(self, calls: Sequence[Call]) -> None:
+        self.send(calls)
 
 
 class SqliteDatabase:
@@ -47,6 +56,7 @@ class SqliteDatabase:
         self._open: sqlite3.Connection | None = None
         self._inode: tuple[int, int] | None = None
         self._version: int | None = None  # of what this connection saw last, as `hinted` asks
+        self._bell: Doorbell | None = None
 
     @property
     def server(self) -> str:
@@ -71,10 +81,13 @@ class SqliteDatabase:
                 raise LockedOut(str(error)) from None
         try:
             with self._translated():
-                yield SqliteSession(connection, self._statements)
+                session = SqliteSession(connection, self._statements)
+                yield session
                 if not connection.in_transaction:
                     return
                 self._patiently(lambda: connection.execute("commit"), wait_ms)
+                if session.to_ring:
+                    ring(session.to_ring)
         finally:
             if connection.in_transaction:
                 connection.execute("rollback")
@@ -106,14 +119,27 @@ class SqliteDatabase:
         """Whether another connection has committed, whatever; costs a read, takes no lock."""
         if self._open is None:
             return False  # the next look connects
+        rung = self._bell is not None and self._bell.rung()
         with self._translated():
             before, self._version = self._version, _pragma(self._connect(), "data_version")
-        return before not in (None, self._version)
+        return rung or before not in (None, self._version)
+
+    def hints_come(self, worker_id: str) -> HintsCome:
+        if self._bell is None:
+            try:
+                self._bell = Doorbell(worker_id)
+            except OSError:
+                return HintsCome(look_ms=limits.HINT_MS)
+        # Who is in another container, or of another version, rings nobody.
+        return HintsCome(self._bell.fileno(), limits.HINT_MAX_MS)
 
     def close(self) -> None:
         if self._open is not None:
             self._open.close()
             self._open = self._version = None
+        if self._bell is not None:
+            self._bell.close()
+            self._bell = None
 
     @contextmanager
     def migrating(self) -> Iterator[Callable[[str], None]]:

@@ -34,19 +34,19 @@ OFFERS = {
 }
 
 # The only words in which the two databases differ: SQLite has one writer, whose commit others see,
-# and takes a JSON array to pieces in its own way.
+# takes a JSON array to pieces in its own way, and has doorbells for NOTIFY.
 DIALECTS = {
     "sqlite": {
         "lock": "",
         "lock_skipping": "",
-        "notify": "null",
+        "hint": "select id from outlast.workers where state = 'active' limit 200",
         "offers": OFFERS["sqlite"],
     },
     "postgres": {
         "offers": OFFERS["postgres"],
         "lock": "for no key update",
         "lock_skipping": "for no key update skip locked",
-        "notify": "pg_notify('outlast', '')",
+        "hint": "select pg_notify('outlast', '')",
     },
 }
 

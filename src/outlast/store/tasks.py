@@ -39,15 +39,20 @@ class TaskVerbs(Verbs):
     def _submit(self, tasks: Sequence[NewTask]) -> list[Submitted]:
         with self.database.transaction() as session:
             now_ms = session.run("read_clock")[0]["now_ms"]
-            return [self._submit_one(session, new, now_ms) for new in tasks]
+            events = [_first_event(new, now_ms) for new in tasks]
+            born_now = [born(event) for event in events]
+            calls = [("insert_task", asdict(task)) for task in born_now]
+            calls += [("first_event", asdict(event)) for event in events]
+            if any(task.due_ms <= now_ms for task in born_now):
+                calls.append(HINT)
+            inserted = session.send(calls)
+            return [
+                Submitted(task, created=True) if rows else self._there(session, new)
+                for new, task, rows in zip(tasks, born_now, inserted, strict=False)
+            ]
 
-    def _submit_one(self, session: Session, new: NewTask, now_ms: int) -> Submitted:
-        event = _first_event(new, now_ms)
-        task = born(event)
-        if session.run("insert_task", **asdict(task)):
-            fields = asdict(event)
-            session.run("first_event", **{k: v for k, v in fields.items() if k != "seq"})
-            return Submitted(task, created=True)
+    def _there(self, session: Session, new: NewTask) -> Submitted:
+        """The task that has this id or key already. Raises KeyReused if it is another one."""
         # In a new statement: whoever has this key may have committed while we waited for it.
         found = session.run("get_task", task_id=new.id)
         if not found and new.key is not None:
@@ -183,7 +188,7 @@ class TaskVerbs(Verbs):
                 sent_by=signal.sent_by,
             )
             if task.state == "waiting" and task.waiting_for == signal.name:
-                session.run("wake_task", task_id=task_id)
+                session.send([("wake_task", {"task_id": task_id}), HINT])
             return bool(kept)
 
     def signals(self, task_id: str) -> list[Signal]:
@@ -224,7 +229,7 @@ class TaskVerbs(Verbs):
             }
             chapter.take_over("lease.revoked", body, lease)
             answer_cancel(chapter)
-            chapter.close(("delete_lease", {"task_id": task.id, "epoch": lease.epoch}), HINT)
+            chapter.close(("delete_lease", {"task_id": task.id, "epoch": lease.epoch}))
             return chapter.task
 
 

@@ -129,7 +129,8 @@ class Look(msgspec.Struct, frozen=True):
     `ready`: due tasks in these queues for these agents. `suspect_ms`: how long the longest waiting
     suspect (a task that is given to an idle worker only) has been due; None: there is none.
     `lapsed`: leases past expiry, timers past due, reviews whose doubts have ended.
-    `next_due_ms`: when the next task or timer falls due, None: nothing is planned.
+    `next_due_ms`: when the next task or timer falls due, None: nothing is planned. `workers`: how
+    many are active.
     """
 
     now_ms: int
@@ -138,7 +139,15 @@ class Look(msgspec.Struct, frozen=True):
     suspect_ms: int | None
     lapsed: int
     next_due_ms: int | None
+    workers: int = 1
     timeline: str = ""
+
+
+class HintsCome(msgspec.Struct, frozen=True):
+    """`fd`: what becomes readable with a hint. `look_ms`: when to ask `hinted` at the latest."""
+
+    fd: int | None = None
+    look_ms: int | None = None
 
 
 class Reaped(msgspec.Struct, frozen=True):
@@ -316,6 +325,9 @@ class Leases(Protocol):
         A hint, no truth: some are missed (behind a pooler all are), others come for nothing. Asks
         the database nothing, so it may be called many times a second.
         """
+
+    def hints_come(self, worker_id: str) -> HintsCome:
+        """How to wait for the next hint to this worker, which listens from the first call on."""
 
     def reap(
         self, *, since_ms: int | None, gaps: Sequence[tuple[int, int]] = (), limit: int = 100

@@ -121,19 +121,23 @@ class Chapter:
         self.add(kind, body)
 
     def close(self, *more: Call) -> None:
-        """Write the rows that follow, in the order of locks: task, leases, effects, counters."""
+        """Write the rows that follow, in the order of locks: task, leases, effects, counters.
+
+        A task that is ready after them is hinted at.
+        """
         self.session.send(
             [
                 store_task(self.task),
                 *more,
                 *self._effects,
                 *counter_calls(self._counts, self._worker),
+                *([HINT] if self.task.state == "ready" else []),
             ]
         )
 
 
 HINT: Call = ("hint", {})
-"""Tells look-outs that a task has been let go of, before their next poll."""
+"""Tells look-outs that a task has become ready, before their next poll."""
 
 
 def store_task(task: Task) -> Call:

@@ -13,7 +13,7 @@ from ..core.clock import Env
 from ..core.errors import Unavailable
 from ..core.model import Grant, Worker
 from ..core.vigil import Vigil
-from ..store.verbs import AgentLimits, Claim, Look, Reaped, Renewal, Store
+from ..store.verbs import AgentLimits, Claim, HintsCome, Look, Reaped, Renewal, Store
 from .heartbeat import hear
 from .holding import Holding, Holdings, margin_ms
 from .store_clock import StoreClock
@@ -57,7 +57,9 @@ class Lookout:
         self._vigil = Vigil()
         self._seen: Look | None = None
         self._was_hinted = False
-        self._hint_ms = limits.HINT_MS
+        self._gap_ms = limits.HINT_GAP_MS
+        self._follow_ms: int | None = None  # when to follow a hint that was heard
+        self._deaf = False
         self._timeline: str | None = None
         self._may_claim_from_ms = 0
         self._swept_ms = env.clock.monotonic_ms()
@@ -76,9 +78,11 @@ class Lookout:
     def tick(self) -> int:
         """Look, claim, reap; ms until the next look."""
         reached_since_ms, self._reached_since_ms = self._reached_since_ms, None
+        self._deaf, self._follow_ms = False, None
         if self._store is None:
             self._store = self._open_store()
             self._store.hinted()  # from here on, so that nothing is missed after the first look
+            self._store.hints_come(self._worker.id)
         seen = self._store.look(self._queues, sorted(self._agents))
         self._store_clock.tell(seen.now_ms)
         self._answered_ms = self._env.clock.monotonic_ms()
@@ -92,21 +96,38 @@ class Lookout:
 
     def _weigh_hint(self, *, in_vain: bool) -> None:
         """After hints that brought nothing wait longer for the next; a poll forgets that."""
-        longer_ms = min(2 * self._hint_ms, limits.HINT_MAX_MS)
-        self._hint_ms = longer_ms if self._was_hinted and in_vain else limits.HINT_MS
+        longer_ms = min(2 * self._gap_ms, limits.HINT_MAX_MS)
+        self._gap_ms = longer_ms if self._was_hinted and in_vain else limits.HINT_GAP_MS
         self._was_hinted = False
 
     def hinted(self) -> bool:
-        """Whether to look before the next poll; never while there is no room for more tasks."""
+        """Whether to look before the next poll; never while there is no room for more tasks.
+
+        The more workers there are, the longer each waits, by chance: all hear of one task.
+        """
         if self._store is None or self._seen is None or self._room(self._seen) <= 0:
             return False
-        if self.silent_ms < self._hint_ms:
-            return False
-        try:
-            self._was_hinted = self._store.hinted()
-        except Exception:
-            return False  # whatever is wrong, the next look says so
+        now_ms = self._env.clock.monotonic_ms()
+        if self._follow_ms is None:
+            try:
+                if not self._store.hinted():
+                    return False
+            except Exception:
+                self._deaf = True
+                return False  # whatever is wrong, the next look says so
+            crowd_ms = min(limits.HERD_MS * (self._seen.workers - 1), limits.HERD_MAX_MS)
+            stagger_ms = round(max(0, crowd_ms) * self._env.random.random())
+            self._follow_ms = max(now_ms + stagger_ms, self._answered_ms + self._gap_ms)
+        self._was_hinted = now_ms >= self._follow_ms
         return self._was_hinted
+
+    def hints_come(self) -> HintsCome:
+        """What to wait for before `hinted` is asked again."""
+        if self._follow_ms is not None:
+            return HintsCome(look_ms=max(1, self._follow_ms - self._env.clock.monotonic_ms()))
+        if self._deaf or self._store is None or self._seen is None or self._room(self._seen) <= 0:
+            return HintsCome()
+        return self._store.hints_come(self._worker.id)
 
     def close(self) -> None:
         if self._store is not None:

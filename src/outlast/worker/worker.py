@@ -237,8 +237,8 @@ class Worker:
         ]
         for name, part in parts:
             close = getattr(part, "close", lambda: None)
-            hinted = getattr(part, "hinted", None)
-            loop = Loop(name, part.tick, on_trouble=self._trouble, on_end=close, hinted=hinted)
+            hints = part if part is self.lookout else None
+            loop = Loop(name, part.tick, on_trouble=self._trouble, on_end=close, hints=hints)
             self._loops.append(loop)
         self._writer_loop, self._heart_loop, self._watch_loop, self._lookout_loop = self._loops
         self.writer.wake = self._writer_loop.wake

@@ -30,8 +30,11 @@ select offer.task_id, offer.quoted_seq + 1, offer.holder, offer.kind, offer.body
 returning task_id
 
 -- name: first_event
+-- Not of a task that was not born, since another has its key.
 insert into outlast.events (task_id, seq, holder, kind, body, at_ms, digest)
-values (:task_id, 1, :holder, :kind, :body, :at_ms, :digest)
+select task.id, cast(:seq as bigint), cast(:holder as bigint), :kind, :body, cast(:at_ms as bigint), :digest
+  from outlast.tasks task
+ where task.id = :task_id
     on conflict do nothing
 returning seq
 

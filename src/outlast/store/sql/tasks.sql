@@ -107,30 +107,31 @@ select task.id, task.cancel_by, task.cancel_why, task.cancel_ms, (select outlast
   from outlast.tasks task
  where task.id = :task_id
 
--- name: look_ready
-select count(*) as ready
-  from (select 1
-          from outlast.tasks
-         where state = 'ready'
-           and queue = :queue
-           and due_ms <= (select outlast.now_ms())
-           and (agent in (select key from json_each(:agents))) is true
-           and not exists (select 1 from outlast.queues paused where paused.name = :queue)
-         order by priority desc, due_ms, id
-         limit :limit) due
-
--- name: look_suspects
--- The number stands in the text (limits.SUSPECT_RESUMES), so that it finds its partial index.
-select min(due_ms) as due_ms
-  from outlast.tasks
- where state = 'ready'
-   and queue = :queue
-   and resumes >= 3
-   and due_ms <= (select outlast.now_ms())
-   and (agent in (select key from json_each(:agents))) is true
-
--- name: look_times
+-- name: look
+-- The one statement of an idle worker. A scalar subquery a queue, so that each goes by its index;
+-- the number of resumes stands in the text (limits.SUSPECT_RESUMES) for the sake of a partial one.
 select (select outlast.now_ms()) as now_ms,
+       (select cast(coalesce(sum(
+               (select count(*)
+                  from (select 1
+                          from outlast.tasks
+                         where state = 'ready'
+                           and queue = named.key
+                           and due_ms <= (select outlast.now_ms())
+                           and (agent in (select key from json_each(:agents))) is true
+                           and not exists (select 1 from outlast.queues paused where paused.name = named.key)
+                         order by priority desc, due_ms, id
+                         limit :limit) due)), 0) as bigint)
+          from json_each(:queues) named) as ready,
+       (select min(
+               (select min(due_ms)
+                  from outlast.tasks
+                 where state = 'ready'
+                   and queue = named.key
+                   and resumes >= 3
+                   and due_ms <= (select outlast.now_ms())
+                   and (agent in (select key from json_each(:agents))) is true))
+          from json_each(:queues) named) as suspect_due_ms,
        (select count(*) from outlast.leases where expires_ms < (select outlast.now_ms())) as lapsed,
        (select count(*) from (select 1 from outlast.tasks
          where state = 'waiting' and due_ms <= (select outlast.now_ms()) limit 1) timers) as timers,
@@ -138,7 +139,8 @@ select (select outlast.now_ms()) as now_ms,
        (select min(due_ms) from outlast.tasks
          where state = 'ready' and due_ms > (select outlast.now_ms())) as next_task_ms,
        (select count(*) from (select 1 from outlast.tasks
-         where state = 'review' and finished_ms is null limit 1) reviews) as reviews
+         where state = 'review' and finished_ms is null limit 1) reviews) as reviews,
+       (select count(*) from outlast.workers where state = 'active') as workers
 
 -- name: reviews
 -- Tasks in review for a doubt; :after pages.
@@ -211,5 +213,5 @@ delete from outlast.tasks
    and finished_ms is not null
 
 -- name: hint
--- Commits that notify queue up behind each other, so only rare ones do: those of a hand-over.
-select {notify} as hinted
+-- Commits that notify queue up behind each other, so only those do that make a task ready.
+{hint}
