@@ -7,6 +7,7 @@ is wrapped when it is opened.
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
@@ -28,7 +29,8 @@ from tests.support.waiting import until
 TTL_MS = int(os.environ.get("ERRANDS_TTL_MS", "600"))
 POLL_MS = 100
 GRACE_MS = 3_000
-APPENDS = ("append", "first_event")
+# What carries events, one or several, and the parameter that has them.
+APPENDS = {"append": None, "append_all": "offers", "first_events": "events"}
 WRITING = {n for n, text in texts().items() if re.search(r"\b(insert|update|delete)\b", text)}
 
 
@@ -59,6 +61,13 @@ def die() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
+def kinds(name: str, params: dict[str, Any]) -> list[str]:
+    """The kinds of the events that a statement writes."""
+    several = APPENDS[name]
+    events = [params] if several is None else json.loads(params[several])
+    return [event["kind"] for event in events]
+
+
 class WatchedSession:
     """A transaction that remembers what it wrote."""
 
@@ -74,10 +83,13 @@ class WatchedSession:
         answers = self._session.send(calls)
         for (name, params), rows in zip(calls, answers, strict=True):
             if name in APPENDS:
-                self.events += [params["kind"]] if rows else []
+                self.events += kinds(name, params) if rows else []
             elif name in WRITING and name not in self.statements:
                 self.statements.append(name)
         return answers
+
+    def send_last(self, calls: Sequence[Call]) -> None:
+        self.send(calls)  # the commit is seen where all others are
 
     @property
     def kind(self) -> str:
@@ -112,7 +124,7 @@ class MortalDatabase:
     def once(self, name: str, /, **params: Any) -> list[Row]:
         if name not in WRITING:
             return self._database.once(name, **params)
-        with self._fate.at(params["kind"] if name in APPENDS else name):
+        with self._fate.at("+".join(kinds(name, params)) if name in APPENDS else name):
             return self._database.once(name, **params)
 
 

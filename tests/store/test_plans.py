@@ -28,6 +28,9 @@ OFFER: dict[str, Any] = {
     "quoted_seq": 2, "quoted": "f" * 64, "epoch": 0, "holder": 0, "kind": "note", "body": "{}",
     "at_ms": NOW, "digest": "e" * 64,
 }  # fmt: skip
+FIRST: dict[str, Any] = {
+    "seq": 1, "holder": 0, "kind": "task.submitted", "body": "{}", "at_ms": NOW, "digest": "e" * 64,
+}  # fmt: skip
 VALUES: dict[str, Any] = {
     "after": 1,
     "agents": KEYS,
@@ -36,6 +39,7 @@ VALUES: dict[str, Any] = {
     "digest": "f" * 64,
     "due_ms": NOW,
     "epoch": 1,
+    "events": json.dumps([FIRST | {"task_id": f"task-{n}"} for n in range(100, 150)]),
     "except_ids": "{}",
     "grant": "f" * 64,
     "held": 0,
@@ -63,6 +67,7 @@ VALUES: dict[str, Any] = {
 HOT = [
     "append",
     "append_all",
+    "first_events",
     "standing_events",
     "read_events",
     "last_event",
@@ -94,7 +99,7 @@ def test_every_statement_on_events_names_one_task() -> None:
 
     assert on_events.keys() >= {"append", "read_events"}
     for name, text in on_events.items():
-        one_task = r"task(_|\.)id = (:task_id|offer\.task_id)\b"
+        one_task = r"task(_|\.)id = (:task_id|(offer|first)\.task_id)\b"
         assert re.search(one_task, text), name
         assert text.count("outlast.events") <= 2, f"{name} joins events"
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import wraps
-from typing import Concatenate, ParamSpec, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import msgspec
 
@@ -22,6 +22,11 @@ TRIES = 8
 def keys_of(names: Iterable[str]) -> str:
     """A JSON object with these keys: what both databases can unfold."""
     return msgspec.json.encode(dict.fromkeys(names, 1)).decode()
+
+
+def rows_text(rows: Sequence[Any]) -> str:
+    """A JSON array of objects, which a statement takes to pieces."""
+    return msgspec.json.encode(rows).decode()
 
 
 class Verbs:

@@ -13,25 +13,22 @@ from ..core.model import Effect, Event, Lease, Task, Token, Worker
 SQL = Path(__file__).with_name("sql")
 FILES = ("events", "tasks", "leases", "effects", "signals", "workers", "tokens", "webhooks")
 
-# A JSON array of offers, taken to pieces.
-OFFERS = {
-    "sqlite": """(
-       select json_extract(value, '$.task_id') as task_id,
-              json_extract(value, '$.quoted_seq') as quoted_seq,
-              json_extract(value, '$.quoted') as quoted,
-              json_extract(value, '$.epoch') as epoch,
-              json_extract(value, '$.holder') as holder,
-              json_extract(value, '$.kind') as kind,
-              json_extract(value, '$.body') as body,
-              json_extract(value, '$.at_ms') as at_ms,
-              json_extract(value, '$.digest') as digest
-         from json_each(:offers))""",
-    "postgres": """(
-       select *
-         from json_to_recordset(cast(:offers as json)) as offer(
-              task_id text, quoted_seq bigint, quoted text, epoch bigint, holder bigint,
-              kind text, body text, at_ms bigint, digest text))""",
-}
+
+def _rows(param: str, names: str, dialect: str) -> str:
+    """A JSON array of objects as rows; a name ends in `:` if it is of a whole number."""
+    columns = [(name.rstrip(":"), name.endswith(":")) for name in names.split()]
+    if dialect == "sqlite":
+        taken = ", ".join(f"json_extract(value, '$.{name}') as {name}" for name, _ in columns)
+        return f"(select {taken} from json_each(:{param}))"  # noqa: S608 - our own words
+    typed = ", ".join(f"{name} {'bigint' if whole else 'text'}" for name, whole in columns)
+    return f"json_to_recordset(cast(:{param} as json)) as _({typed})"
+
+
+OFFER = "task_id quoted_seq: quoted epoch: holder: kind body at_ms: digest"
+EVENT = "task_id seq: holder: kind body at_ms: digest"
+TASK = """id queue agent input key labels priority: max_resumes: max_expiries: created_ms: state
+    reason due_ms: waiting_for doubts epoch: failures: resumes: expiries: handoffs: result error
+    head_seq: head_digest head_ms: started_ms: finished_ms:"""
 
 # The only words in which the two databases differ: SQLite has one writer, whose commit others see,
 # takes a JSON array to pieces in its own way, and has doorbells for NOTIFY.
@@ -40,15 +37,18 @@ DIALECTS = {
         "lock": "",
         "lock_skipping": "",
         "hint": "select id from outlast.workers where state = 'active' limit 200",
-        "offers": OFFERS["sqlite"],
     },
     "postgres": {
-        "offers": OFFERS["postgres"],
         "lock": "for no key update",
         "lock_skipping": "for no key update skip locked",
         "hint": "select pg_notify('outlast', '')",
     },
 }
+
+
+for _dialect, _words in DIALECTS.items():
+    for _param, _names in {"offers": OFFER, "events": EVENT, "tasks": TASK}.items():
+        _words[_param] = _rows(_param, _names, _dialect)
 
 
 def _columns(value: type[Task | Event | Lease | Effect | Worker | Token]) -> str:

@@ -6,15 +6,14 @@ from collections.abc import Sequence
 from typing import Any
 
 import msgspec
-from msgspec.structs import asdict
 
 from ..core import chain, limits
 from ..core.errors import KeyReused, NotAllowedNow, PayloadTooLarge, UnknownTask, UsageError
 from ..core.lifecycle import ALLOWED, born, text_of
 from ..core.model import Effect, Event, Lease, Signal, Task, Worker
 from ..core.text import checked, named
-from .base import Verbs, keys_of
-from .database import Row, Session
+from .base import Verbs, keys_of, rows_text
+from .database import Call, Row, Session
 from .verbs import CancelAnswer, Held, NewTask, Order, Query, Submitted
 from .writing import HINT, Chapter, effect_of, lease_of, locked_task, task_of
 
@@ -41,14 +40,16 @@ class TaskVerbs(Verbs):
             now_ms = session.run("read_clock")[0]["now_ms"]
             events = [_first_event(new, now_ms) for new in tasks]
             born_now = [born(event) for event in events]
-            calls = [("insert_task", asdict(task)) for task in born_now]
-            calls += [("first_event", asdict(event)) for event in events]
+            calls: list[Call] = [
+                ("insert_tasks", {"tasks": rows_text(born_now)}),
+                ("first_events", {"events": rows_text(events)}),
+            ]
             if any(task.due_ms <= now_ms for task in born_now):
                 calls.append(HINT)
-            inserted = session.send(calls)
+            created = {row["id"] for row in session.send(calls)[0]}
             return [
-                Submitted(task, created=True) if rows else self._there(session, new)
-                for new, task, rows in zip(tasks, born_now, inserted, strict=False)
+                Submitted(task, created=True) if task.id in created else self._there(session, new)
+                for new, task in zip(tasks, born_now, strict=True)
             ]
 
     def _there(self, session: Session, new: NewTask) -> Submitted:

@@ -18,7 +18,7 @@ returning seq
 -- hash join on a table that is young or was never analysed, and reads all of it.
 insert into outlast.events (task_id, seq, holder, kind, body, at_ms, digest)
 select offer.task_id, offer.quoted_seq + 1, offer.holder, offer.kind, offer.body, offer.at_ms, offer.digest
-  from {offers} offer
+  from (select * from {offers}) offer
  where offer.epoch = (
        select last.holder
          from outlast.events last
@@ -29,14 +29,14 @@ select offer.task_id, offer.quoted_seq + 1, offer.holder, offer.kind, offer.body
     on conflict do nothing
 returning task_id
 
--- name: first_event
+-- name: first_events
 -- Not of a task that was not born, since another has its key.
 insert into outlast.events (task_id, seq, holder, kind, body, at_ms, digest)
-select task.id, cast(:seq as bigint), cast(:holder as bigint), :kind, :body, cast(:at_ms as bigint), :digest
-  from outlast.tasks task
- where task.id = :task_id
+select first.task_id, first.seq, first.holder, first.kind, first.body, first.at_ms, first.digest
+  from (select * from {events}) first
+ where first.task_id = (select task.id from outlast.tasks task where task.id = first.task_id)
     on conflict do nothing
-returning seq
+returning task_id
 
 -- name: standing_events
 -- What stands at the quoted place, at the one after it, and at the last of the offer.

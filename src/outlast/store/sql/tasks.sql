@@ -1,14 +1,16 @@
 -- Tasks. Whatever takes a task out of `running`, and every signal, locks the row first and then
 -- looks in a new statement: one that waited for a lock cannot see what was committed meanwhile.
 
--- name: insert_task
+-- name: insert_tasks
 insert into outlast.tasks (
        id, queue, agent, input, key, labels, priority, max_resumes, max_expiries, created_ms,
        state, reason, due_ms, waiting_for, doubts, epoch, failures, resumes, expiries, handoffs,
        result, error, head_seq, head_digest, head_ms, started_ms, finished_ms)
-values (:id, :queue, :agent, :input, :key, :labels, :priority, :max_resumes, :max_expiries,
-       :created_ms, :state, :reason, :due_ms, :waiting_for, :doubts, :epoch, :failures, :resumes,
-       :expiries, :handoffs, :result, :error, :head_seq, :head_digest, :head_ms, :started_ms, :finished_ms)
+select id, queue, agent, input, key, labels, priority, max_resumes, max_expiries, created_ms,
+       state, reason, due_ms, waiting_for, doubts, epoch, failures, resumes, expiries, handoffs,
+       result, error, head_seq, head_digest, head_ms, started_ms, finished_ms
+  from (select * from {tasks}) born
+ where true
     on conflict do nothing
 returning id
 
