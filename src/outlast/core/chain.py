@@ -61,6 +61,16 @@ def entry(quote: Quote, epoch: int, *, holder: int, kind: str, body: str, at_ms:
     return Entry(event, quote.digest, epoch)
 
 
+def follow(before: str, event: Event) -> str:
+    """The digest of an event that stands after the one with digest `before`. Raises BrokenChain."""
+    wanted = digest(
+        before, event.task_id, event.seq, event.holder, event.kind, event.body, event.at_ms
+    )
+    if wanted != event.digest:
+        raise BrokenChain(event.task_id, event.seq, "its digest is not that of its content")
+    return wanted
+
+
 def verify(events: Iterable[Event], *, head: tuple[int, str] | None = None) -> int:
     """Recompute every digest of one task's log from event 1; return how many events there are.
 
@@ -72,11 +82,7 @@ def verify(events: Iterable[Event], *, head: tuple[int, str] | None = None) -> i
         count += 1
         if event.seq != count:
             raise BrokenChain(event.task_id, event.seq, f"event {count} was expected here")
-        wanted = digest(
-            before, event.task_id, event.seq, event.holder, event.kind, event.body, event.at_ms
-        )
-        if wanted != event.digest:
-            raise BrokenChain(event.task_id, event.seq, "its digest is not that of its content")
+        follow(before, event)
         if head == (event.seq, event.digest):
             seen_head = True
         before = event.digest

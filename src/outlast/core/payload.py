@@ -8,12 +8,13 @@ from typing import Any
 import msgspec
 
 from . import limits
-from .codec import ANY, Codec
+from .codec import Codec
 from .durations import shown
 from .errors import BadSetting, PayloadTooLarge
 from .text import named
 
 PLAIN = (type(None), bool, int, float, str, list, tuple, dict, set, frozenset, bytes, bytearray)
+PLAIN_JSON = Codec()
 
 
 def input_text(agent: str, arguments: Any) -> str:
@@ -38,7 +39,8 @@ def input_text(agent: str, arguments: Any) -> str:
 def payload_text(value: Any, what: str) -> str:
     """JSON text that gives `value` back; raises NotSerializable, PayloadTooLarge."""
     # A model or dataclass is rebuilt by the annotation of whoever reads it; its own type stands in.
-    return Codec(ANY if isinstance(value, PLAIN) else type(value)).write(value, what)
+    codec = PLAIN_JSON if isinstance(value, PLAIN) else Codec(type(value))
+    return codec.write(value, what)
 
 
 def name(what: str, value: Any, most: int = limits.NAME_CHARACTERS) -> str:

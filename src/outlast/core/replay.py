@@ -30,8 +30,7 @@ Kind = Literal["step", "effect", "wait"]
 RecordState = Literal["open", "done", "failed", "applied", "unknown", "not_applied"]
 
 
-@dataclass
-class Record:
+class Record(msgspec.Struct):
     """What the log says of one call. `result`: JSON; None: there is none.
 
     `tries`: how often it was begun, or failed. `final`: of a failure, that no try was left.
@@ -108,6 +107,8 @@ def key_of(name: str, number: int) -> str:
 
 def name_and_number(key: str) -> tuple[str, int]:
     """The name and number that a key was made of."""
+    if "#" not in key:
+        return key, 1
     match = _NUMBERED.fullmatch(key)
     return (match[1], int(match[2])) if match else (key, 1)
 
@@ -194,7 +195,7 @@ class Memory:
 
     def _fitting(self, name: str, own: int, kind: Kind, arguments: str, key: str) -> int | None:
         """The number of an unused record that is of this very call: its own, or the lowest."""
-        numbered = self._records.get(name, {})
+        numbered = self._records[name]
         for number in self._candidates(name, own, kind, arguments):
             record = numbered[number]
             if record.key not in self._used and _fits(record, kind, arguments, key):

@@ -14,11 +14,18 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import contextvars
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from ..core import limits
-from ..core.errors import AttemptEnded, NotSerializable, ReplayMismatch, Unavailable
-from ..core.model import IN_DOUBT, Answer, Turned, Written
+from ..core import chain, limits
+from ..core.errors import (
+    AttemptEnded,
+    BrokenChain,
+    NotSerializable,
+    ReplayMismatch,
+    Unavailable,
+)
+from ..core.model import IN_DOUBT, Answer, Event, Turned, Written
 from ..core.replay import Call, Kind, Memory
 from ..store.verbs import EffectQuery
 from . import tracing
@@ -116,22 +123,38 @@ class Attempt:
     # -- recall -----------------------------------------------------------------------------------
 
     async def _recall(self) -> None:
-        """Read what the lives before this one have recorded, from the last checkpoint on."""
+        """Read what the lives before this one have recorded, from the last checkpoint on.
+
+        Nothing is done on the word of a log that somebody has edited.
+        """
         if self.epoch == 1:
             return
         checkpoint = await self.ask(lambda store: store.last(self.task.id, "checkpoint"))
-        after = checkpoint.seq - 1 if checkpoint else 0
+        # With the event before it, whose digest that of the checkpoint is made with.
+        after, before = (checkpoint.seq - 2, None) if checkpoint else (0, chain.ZEROS)
         while after < self.holding.grant.event.seq:
             self.check(drain=False)
             events = await self.ask(lambda store, at=after: store.read(self.task.id, after=at))
             if not events:
                 break
-            self.memory.learn(events)
             after = events[-1].seq
+            if before is None:
+                before, events = events[0].digest, events[1:]
+            before = self._verified(before, events)
+            self.memory.learn(events)
         query = EffectQuery(task_id=self.task.id, states=sorted(IN_DOUBT), limit=1_000)
         self.memory.learn_ledger(await self.ask(lambda store: store.find_effects(query)))
         for key, (name, tool) in self.memory.open_effects.items():
             self.intents[key] = Doubt(key, name, tool)
+
+    def _verified(self, before: str, events: Sequence[Event]) -> str:
+        """The last digest of a page in which each follows from the one before; else a review."""
+        try:
+            for event in events:
+                before = chain.follow(before, event)
+        except BrokenChain as broken:
+            raise self.hand_to_a_person(Review("replay_mismatch", broken)) from broken
+        return before
 
     async def ask(self, call: Any) -> Any:
         """`call(store)` on the writer's thread, again until the store can be reached."""
