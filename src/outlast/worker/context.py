@@ -213,13 +213,16 @@ class PlainContext:
         ends: list[BaseException] = []
 
         async def called() -> Any:
+            # Counted here and not by the thread, which may be long in going to sleep and in waking.
+            attempt.threads.bridged += 1
             try:
                 return await call(*args, **options)
             except (SystemExit, KeyboardInterrupt) as error:
                 # asyncio would let it through and end the event loop, with all other attempts.
                 ends.append(error)
+            finally:
+                attempt.threads.bridged -= 1
 
-        attempt.threads.bridged += 1
         try:
             value = asyncio.run_coroutine_threadsafe(called(), self._loop).result()
         except FutureCancelled:
@@ -227,8 +230,6 @@ class PlainContext:
             if stop is None:
                 raise
             raise stop.as_error() from None
-        finally:
-            attempt.threads.bridged -= 1
         if ends:
             raise ends[0]
         return value  # type: ignore[no-any-return]
