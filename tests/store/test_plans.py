@@ -99,7 +99,7 @@ def test_every_statement_on_events_names_one_task() -> None:
 
     assert on_events.keys() >= {"append", "read_events"}
     for name, text in on_events.items():
-        one_task = r"task(_|\.)id = (:task_id|(offer|first)\.task_id)\b"
+        one_task = r"task(_|\.)id = (:task_id|(offer|event)\.task_id)\b"
         assert re.search(one_task, text), name
         assert text.count("outlast.events") <= 2, f"{name} joins events"
 

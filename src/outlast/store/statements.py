@@ -15,13 +15,14 @@ FILES = ("events", "tasks", "leases", "effects", "signals", "workers", "tokens",
 
 
 def _rows(param: str, names: str, dialect: str) -> str:
-    """A JSON array of objects as rows; a name ends in `:` if it is of a whole number."""
+    """A JSON array of objects as rows, `offers` as `offer`; a name with `:` is a whole number's."""
+    row = param.removesuffix("s")
     columns = [(name.rstrip(":"), name.endswith(":")) for name in names.split()]
     if dialect == "sqlite":
         taken = ", ".join(f"json_extract(value, '$.{name}') as {name}" for name, _ in columns)
-        return f"(select {taken} from json_each(:{param}))"  # noqa: S608 - our own words
+        return f"(select {taken} from json_each(:{param})) as {row}"  # noqa: S608 - our own words
     typed = ", ".join(f"{name} {'bigint' if whole else 'text'}" for name, whole in columns)
-    return f"json_to_recordset(cast(:{param} as json)) as _({typed})"
+    return f"json_to_recordset(cast(:{param} as json)) as {row}({typed})"
 
 
 OFFER = "task_id quoted_seq: quoted epoch: holder: kind body at_ms: digest"

@@ -18,7 +18,7 @@ returning seq
 -- hash join on a table that is young or was never analysed, and reads all of it.
 insert into outlast.events (task_id, seq, holder, kind, body, at_ms, digest)
 select offer.task_id, offer.quoted_seq + 1, offer.holder, offer.kind, offer.body, offer.at_ms, offer.digest
-  from (select * from {offers}) offer
+  from {offers}
  where offer.epoch = (
        select last.holder
          from outlast.events last
@@ -32,9 +32,9 @@ returning task_id
 -- name: first_events
 -- Not of a task that was not born, since another has its key.
 insert into outlast.events (task_id, seq, holder, kind, body, at_ms, digest)
-select first.task_id, first.seq, first.holder, first.kind, first.body, first.at_ms, first.digest
-  from (select * from {events}) first
- where first.task_id = (select task.id from outlast.tasks task where task.id = first.task_id)
+select event.task_id, event.seq, event.holder, event.kind, event.body, event.at_ms, event.digest
+  from {events}
+ where event.task_id = (select task.id from outlast.tasks task where task.id = event.task_id)
     on conflict do nothing
 returning task_id
 

@@ -9,7 +9,7 @@ insert into outlast.tasks (
 select id, queue, agent, input, key, labels, priority, max_resumes, max_expiries, created_ms,
        state, reason, due_ms, waiting_for, doubts, epoch, failures, resumes, expiries, handoffs,
        result, error, head_seq, head_digest, head_ms, started_ms, finished_ms
-  from (select * from {tasks}) born
+  from {tasks}
  where true
     on conflict do nothing
 returning id
