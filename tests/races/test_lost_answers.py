@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from outlast.core.clock import Ids
 from outlast.core.counters import FENCED
 from tests.faults import history
 from tests.faults.disks import in_memory
@@ -40,7 +41,7 @@ def _lose_each_answer(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def told(path: Path, losses: Losses, monkeypatch: pytest.MonkeyPatch) -> tuple[State, list[str]]:
     """The history on a store of its own; what is stored afterwards, and the calls it took."""
-    monkeypatch.setattr(world, "_chance", random.Random(7))
+    monkeypatch.setattr(world, "_ids", Ids(random.Random(7)))
     monkeypatch.setattr(world, "_numbers", itertools.count(1))
     stores = SqliteStores(f"sqlite:{path}")
     store = stores.open()
