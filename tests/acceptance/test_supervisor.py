@@ -207,7 +207,9 @@ def test_a_worker_whose_parent_is_killed_hands_over(scene: Scene) -> None:
     task, worker = in_the_middle(scene)
     alone = worker.pid
     worker.send(signal.SIGKILL)
-    assert worker.until_said("drain.asked")["by"] == "the supervisor has died"
+    [asked] = until(lambda: worker.said("drain.asked"), "the worker to notice",
+                    timeout_s=PATIENCE_S)  # fmt: skip
+    assert asked["by"] == "the supervisor has died"
     scene.witness.let_go("write")
     until(lambda: state_of(alone) == "-", "the worker to leave", timeout_s=PATIENCE_S)
     assert only_release(scene, task)["reason"] == "drain"

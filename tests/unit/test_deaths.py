@@ -90,8 +90,8 @@ def test_the_pause_doubles_up_to_its_limit(deaths: int, ms: int) -> None:
 
 
 def test_who_lived_for_long_begins_anew() -> None:
-    assert deaths_in_a_row(5, limits.RESTART_MAX_MS - 1) == 6
-    assert deaths_in_a_row(5, limits.RESTART_MAX_MS) == 1
+    assert deaths_in_a_row(5, limits.LIVED_MS - 1) == 6
+    assert deaths_in_a_row(5, limits.LIVED_MS) == 1
 
 
 @pytest.mark.parametrize(

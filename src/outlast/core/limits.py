@@ -24,6 +24,8 @@ KILL_AFTER_MS = 5_000
 # A worker's process that was killed is started again, after a pause that doubles.
 RESTART_MS = 100
 RESTART_MAX_MS = 30_000
+# Who lived for so long has not died of its start.
+LIVED_MS = 10_000
 # How long the last death may take to be recorded, when there is nothing else to wait for. It takes
 # 20 ms; where the store is away it must not lengthen the grace.
 RECORDED_MS = 500

@@ -70,8 +70,8 @@ def pause_ms(deaths: int) -> int:
 
 
 def deaths_in_a_row(before: int, lived_ms: int) -> int:
-    """Counted with this one; who lived for longer than the longest pause begins anew."""
-    return 1 if lived_ms >= limits.RESTART_MAX_MS else before + 1
+    """Counted with this one; after a life of some length it is the first again."""
+    return 1 if lived_ms >= limits.LIVED_MS else before + 1
 
 
 def exit_code(death: Death, told: int) -> int:

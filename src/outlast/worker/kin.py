@@ -31,11 +31,14 @@ def adopt_orphans() -> bool:
 
 def children() -> set[int]:
     """The pids of our children, dead ones that nobody has waited for included; Linux only."""
-    mine, found = os.getpid(), set()
-    for name in os.listdir("/proc") if os.path.isdir("/proc/self") else ():
-        if name.isdigit() and _parent(name) == mine:
-            found.add(int(name))
-    return found
+    mine = os.getpid()
+    try:
+        # We are one thread. Not every kernel has this file, and then all processes are looked at.
+        with open(f"/proc/{mine}/task/{mine}/children") as file:
+            return set(map(int, file.read().split()))
+    except OSError:
+        names = os.listdir("/proc") if os.path.isdir("/proc/self") else []
+        return {int(name) for name in names if name.isdigit() and _parent(name) == mine}
 
 
 def end_children(spared: Collection[int]) -> None:

@@ -21,11 +21,13 @@ import select
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable
 from types import FrameType
 
 from ..core import limits
 from ..core.clock import Env
+from ..core.errors import OutlastError
 from . import kin
 from .death import Death, death_of, deaths_in_a_row, exit_code, pause_ms, starts_again
 from .drain import EXIT_DEADLINE, EXIT_OK
@@ -40,6 +42,7 @@ ORDERS = {
     signal.SIGHUP: signal.SIGTERM,
 }
 PASSED_ON = (signal.SIGUSR1, signal.SIGUSR2)
+FORK_TRIES = 100
 
 
 def supervise(work: Work, recorder: Recorder, env: Env) -> int:
@@ -175,15 +178,19 @@ class Supervisor:
         for stream in (sys.stdout, sys.stderr):
             with contextlib.suppress(OSError, ValueError):
                 stream.flush()  # or both halves would write it
-        # A signal to the group that came in between would be heard twice by one, as its own.
-        before = signal.pthread_sigmask(signal.SIG_BLOCK, self._ears.numbers)
-        try:
-            pid = os.fork()
-            if not pid:
-                self._ears.close()
-            return pid
-        finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        for _ in range(FORK_TRIES):
+            # A signal to the group that came in between would be heard twice by one, as its own.
+            before = signal.pthread_sigmask(signal.SIG_BLOCK, self._ears.numbers)
+            try:
+                pid = os.fork()
+                if not pid:
+                    self._ears.close()
+                return pid
+            except OSError:
+                time.sleep(limits.RESTART_MS / 1_000)  # short of memory, or of pids
+            finally:
+                signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        raise OutlastError("the system starts no more processes; the worker's cannot be started")
 
 
 class Ears:
