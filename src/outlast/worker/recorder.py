@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
 import time
@@ -39,14 +40,14 @@ class Recorder:
             try:
                 ended = self._crash(worker_id, death)
                 if ended or death.signal or said:
-                    self._tell("worker.died", {**facts, "leases": ended})
+                    self._say({**facts, "leases": ended})
                 return True
             except Unavailable as error:
                 if not said:
-                    self._tell("worker.died", {**facts, "leases": None, "why": str(error)})
+                    self._say({**facts, "leases": None, "why": str(error)})
                     said = True
             except OutlastError as error:
-                self._tell("worker.died", {**facts, "leases": None, "why": str(error)})
+                self._say({**facts, "leases": None, "why": str(error)})
                 return False
             # Whoever has ended our parent wants no process to stay.
             if clock.monotonic_ms() > give_up_ms or os.getppid() != parent:
@@ -54,15 +55,19 @@ class Recorder:
             time.sleep(pause_ms / 1_000)
             pause_ms = min(2 * pause_ms, limits.RESEND_MAX_MS)
 
+    def _say(self, facts: dict[str, Any]) -> None:
+        with contextlib.suppress(OSError):  # nobody need read it
+            self._tell("worker.died", facts)
+
     def _crash(self, worker_id: str, death: Death) -> int:
         if self._db.startswith("sqlite:") and not sqlite_path(self._db).exists():
             return 0  # it died before it had made one
         store = open_store(self._db, env=self._env, ttl_ms=self._ttl_ms)
         try:
             by = f"process {os.getppid()} on {socket.gethostname()}: {death.how}"
-            ended = len(store.crash(worker_id, by=by))
+            # First: a claim of its that is still on its way to the database gets nothing then.
             store.retire(worker_id)
-            return ended
+            return len(store.crash(worker_id, by=by))
         except Forbidden:
             return 0  # a server knows no such worker: it died before it was enlisted
         finally:

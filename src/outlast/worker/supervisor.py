@@ -154,6 +154,8 @@ class Supervisor:
             for number in ORDERS:
                 signal.signal(number, signal.SIG_IGN)
             self._recorder.record(worker_id, death, next_ms)
+        except Exception:
+            sys.excepthook(*sys.exc_info())
         finally:
             os._exit(0)
 
