@@ -52,7 +52,7 @@ def prepare(url: str) -> None:
 @contextmanager
 def worker(url: str, *flags: str) -> Iterator[subprocess.Popen[bytes]]:
     """A real worker of `bench.agents`; ended when the measurement has."""
-    command = [OUTLAST, "worker", "bench.agents:app", "--db", url, *flags]
+    command = [OUTLAST, "worker", "bench.agents:app", "--db", url, "--no-supervisor", *flags]
     process = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.DEVNULL)
     try:
         yield process

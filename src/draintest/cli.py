@@ -178,7 +178,7 @@ def compare_(
         command = ["draintest", "run", system, "--seed", str(seed)]
         verdict = _run(made, make(wanted), place / system, lanes, wanted, command)
         told = json.loads((place / system / "env.json").read_text())
-        configured = getattr(made, "peer", {}).get("configured", "as `outlast worker` is")
+        configured = getattr(made, "peer", {}).get("configured", "`outlast worker --no-supervisor`")
         return comparison.Compared(system, told["target"], configured, verdict)
 
     chosen = [name for name in known if name in systems] if systems else known

@@ -41,10 +41,15 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("ttl", "30s", "how long a lease lasts without a heartbeat"),
     Setting("grace", "25s", "how long a drain may take before it cuts off"),
     Setting("poll", "1s", "how often a worker looks for tasks when nobody wakes it"),
+    Setting("supervisor", True, "whether a parent process sees a worker die and starts another"),
     Setting("build", "", "which build of your code this is; shown, and drained by"),
     Setting("output", "table", "table, wide, json, jsonl or name"),
     Setting("by", "", "who gives the orders; default: user@host"),
 )
+SWITCHES = {
+    **dict.fromkeys(("1", "on", "true", "yes"), True),
+    **dict.fromkeys(("0", "off", "false", "no"), False),
+}
 BY_NAME: Mapping[str, Setting] = {setting.name: setting for setting in SETTINGS}
 
 
@@ -100,6 +105,14 @@ class Settings:
                 "nothing was done"
             )
         return number
+
+    def switch(self, name: str, flag: bool | None = None) -> bool:
+        """Whether something is on; raises BadSetting."""
+        value, source = self.look_up(name, flag)
+        known = SWITCHES.get(str(value).lower())
+        if known is None:
+            raise BadSetting(f"{source}: {shown(value)} is neither on nor off; nothing was done")
+        return known
 
     def ttl_ms(self, flag: Duration | None = None) -> int:
         """A lease's time to live, refused where two heartbeats would not fit; raises BadSetting."""

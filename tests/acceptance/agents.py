@@ -7,6 +7,7 @@ import ctypes
 import json
 import os
 import signal
+import subprocess
 import time
 import urllib.request
 from functools import partial
@@ -282,3 +283,34 @@ async def asks_first(ctx: outlast.Context) -> str:
         return tell(f"charge {amount}", idempotency_key)
 
     return str(await ctx.effect("charge", act, approved["amount"]))
+
+
+# -- processes below a worker ---------------------------------------------------------------------
+
+# One in a session of its own, one below that, and one whose parent is gone already.
+FAMILY = """
+setsid sh -c 'sleep 600 & echo $!; echo $$; wait' &
+(setsid sleep 600 & echo $!)
+sleep 0.5
+"""
+
+
+@app.agent
+async def has_a_family(ctx: outlast.Context) -> None:
+    """Leaves processes that a signal to its group does not reach; their pids are on the log."""
+    await ctx.step("family", _start_family)
+    await ctx.step("stay", tell, "stay")
+
+
+def _start_family() -> list[int]:
+    run = subprocess.Popen(["sh", "-c", FAMILY], stdout=subprocess.PIPE, text=True)
+    assert run.stdout is not None
+    return [int(run.stdout.readline()) for _ in range(3)]
+
+
+@app.agent
+async def leaves_orphans(ctx: outlast.Context) -> None:
+    """Its commands end after their parents have."""
+    for number in range(3):
+        await ctx.step(f"orphan {number}", subprocess.call, ["sh", "-c", "sleep 0.1 &"])
+    await ctx.step("stay", tell, "stay")

@@ -19,7 +19,7 @@ from outlast.store.open import open_store, sqlite_path
 from outlast.store.sqlite import lock_holders
 from outlast.store.verbs import CancelAnswer, EffectQuery, NewTask, Order, Store
 from tests.acceptance.witness import Witness
-from tests.support.processes import Processes, Running
+from tests.support.processes import Processes, Running, state_of
 from tests.support.waiting import until
 
 ROOT = Path(__file__).parents[2]
@@ -49,7 +49,11 @@ class Ran:
 
 
 class Worker:
-    """A process `outlast worker`, and what it has said of itself."""
+    """A command `outlast worker`, and what it has said of itself.
+
+    It is two processes, the supervisor and the one that does the work. Harm is done to both, as
+    the loss of a machine does it; `pid` is the second, of which everybody is told.
+    """
 
     def __init__(self, running: Running, build: str) -> None:
         self.running = running
@@ -57,11 +61,11 @@ class Worker:
 
     @property
     def pid(self) -> int:
-        return self.running.pid
+        return int(self.said("worker.started")[-1]["pid"])
 
     @property
     def id(self) -> str:
-        return str(self.said("worker.started")[0]["worker"])
+        return str(self.said("worker.started")[-1]["worker"])
 
     @property
     def code(self) -> int | None:
@@ -86,24 +90,25 @@ class Worker:
         self.running.send(number)
 
     def kill(self) -> None:
-        self.send(signal.SIGKILL)
+        self.running.send_group(signal.SIGKILL)
         assert self.running.wait(PATIENCE_S) == -signal.SIGKILL
 
     def freeze(self, file: Path | None = None) -> None:
-        """Stop the process in its tracks.
+        """Stop it in its tracks.
 
         `file`: a SQLite file; a process that stands still inside a write would hold it, and with
         it everybody (which has tests of its own), so it is then thawed and stopped again.
         """
         while True:
-            self.send(signal.SIGSTOP)
+            self.running.send_group(signal.SIGSTOP)
             self.running.wait_for_state("T", PATIENCE_S)
+            until(lambda: state_of(self.pid) == "T", "the worker to stop", timeout_s=PATIENCE_S)
             if file is None or self.pid not in lock_holders(file):
                 return
             self.thaw()
 
     def thaw(self) -> None:
-        self.send(signal.SIGCONT)
+        self.running.send_group(signal.SIGCONT)
 
     def wait(self) -> int:
         """Its exit code."""
@@ -142,11 +147,13 @@ class Scene:
         poll: str = f"{POLL_MS}ms",
         db: str = "",
         wait: bool = True,
+        supervisor: bool = True,
         **environment: str,
     ) -> Worker:
         """Start `outlast worker`, and wait until the store knows it."""
         build = build or next(self._builds)
         flags = ["--ttl", ttl, "--grace", grace, "--poll", poll, "--slots", str(slots)]
+        flags += [] if supervisor else ["--no-supervisor"]
         running = self.processes.outlast(
             *("worker", APP, "--db", db or self.db, "-o", "jsonl", "--build", build, *flags),
             name=f"worker-{build}",

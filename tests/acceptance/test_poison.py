@@ -8,18 +8,20 @@ import time
 import pytest
 
 from outlast.core.lifecycle import body_of
-from tests.acceptance.scene import PATIENCE_S, Scene
+from tests.acceptance.scene import PATIENCE_S, Scene, kinds
 
 
 @pytest.mark.faults
-@pytest.mark.parametrize("how", ["exit", "segv"])
+@pytest.mark.parametrize(("how", "seen"), [("exit", False), ("segv", True)])
 def test_a_task_that_kills_its_worker_is_given_up_and_its_neighbours_are_not_blamed(
-    scene: Scene, how: str
+    scene: Scene, how: str, seen: bool
 ) -> None:
-    """case R28, case R86"""
+    """case R28, case R86: whether its deaths are seen by a supervisor, or its leases run out"""
     poison = scene.submit("kills_its_worker", how=how)
     neighbours = [scene.submit("takes_its_time", seconds=2.0) for _ in range(3)]
-    lives = supervise(scene, [poison, *neighbours])
+    lives = supervise(scene, [poison, *neighbours], seen)
+    ends = {"lease.expired", "lease.released"} & set(kinds(scene.log(poison)))
+    assert ends == {"lease.released" if seen else "lease.expired"}
     assert scene.task(poison).reason == "abandoned"
     assert "max_resumes 3" in json.loads(scene.task(poison).error or "{}")["message"]
     for task in neighbours:
@@ -46,13 +48,14 @@ def test_a_task_that_kills_its_worker_is_given_up_and_its_neighbours_are_not_bla
     assert all(any(began < ended <= last.at_ms for ended in held) for began in beside)
 
 
-def supervise(scene: Scene, tasks: list[str]) -> int:
-    """Start a worker again whenever it dies, as a supervisor would; how many lives it took."""
-    worker, lives, end = scene.worker("life-1", ttl="1s"), 1, time.monotonic() + PATIENCE_S
+def supervise(scene: Scene, tasks: list[str], seen: bool) -> int:
+    """Have a worker started again whenever it dies; how many lives it took."""
+    end = time.monotonic() + PATIENCE_S
+    worker = scene.worker("life-1", ttl="1s", supervisor=seen)
     while not all(scene.task(task).ended for task in tasks):
         assert time.monotonic() < end, "".join(scene.told(task) for task in tasks)
         if worker.code is not None:
-            lives += 1
-            worker = scene.worker(f"life-{lives}", ttl="1s")
+            assert not seen
+            worker = scene.worker(f"life-{len(scene.workers) + 1}", ttl="1s", supervisor=seen)
         time.sleep(0.05)
-    return lives
+    return sum(len(worker.said("worker.started")) for worker in scene.workers)

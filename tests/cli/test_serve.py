@@ -10,10 +10,13 @@ import sys
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+from outlast.store.open import open_store
+from tests.support.processes import Processes
 from tests.support.waiting import until
 
 ROOT = Path(__file__).parent.parent.parent
@@ -88,6 +91,23 @@ def test_a_worker_needs_no_database_of_its_own(
     finally:
         worker.send_signal(signal.SIGTERM)
         assert worker.wait(30) == 0
+
+
+def test_a_death_is_recorded_over_http_with_the_workers_own_token(
+    run: Run, serve: Callable[..., str], tmp_path: Path, processes: Processes
+) -> None:
+    token = run("token", "create", "w", "--role", "worker").stdout.strip()
+    environ = {"OUTLAST_TOKEN": token, "OUTLAST_DB": serve("--tokens")}
+    worker = processes.outlast("worker", "tests.cli.apps:app", "-o", "jsonl", folder=ROOT,
+                               environment=environ)  # fmt: skip
+    started = json.loads(worker.wait_for_line("worker.started", 30))
+    os.kill(started["pid"], signal.SIGKILL)
+    died = json.loads(worker.wait_for_line("worker.died", 30))
+    assert (died["worker"], died["leases"]) == (started["worker"], 0)
+    with closing(open_store(f"sqlite:{tmp_path / 'outlast.db'}")) as store:
+        assert store.worker(started["worker"]).state == "retired"
+    worker.send(signal.SIGTERM)
+    assert worker.wait(30) in (0, 143)
 
 
 def test_health_says_what_it_is_asked(serve: Callable[..., str]) -> None:

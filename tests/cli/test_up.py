@@ -91,6 +91,17 @@ def test_when_one_of_both_ends_the_other_leaves(up: Up) -> None:
     assert "drain.asked" in up.said
 
 
+def test_a_worker_that_is_killed_is_replaced_and_the_server_stays(up: Up) -> None:
+    [before] = up.api("/api/v1/workers")["items"]
+    os.kill(before["pid"], signal.SIGKILL)
+    until(lambda: up.said.count("worker.started") == 2, "another worker", timeout_s=30)
+    known = {worker["id"]: worker["state"] for worker in up.api("/api/v1/workers")["items"]}
+    assert (known.pop(before["id"]), list(known.values())) == ("retired", ["active"])
+    up.process.send_signal(signal.SIGINT)
+    assert up.process.wait(30) == 0
+    assert "drain.asked by=SIGINT" in up.said
+
+
 def test_a_terminal_that_is_closed_drains(up: Up) -> None:
     children = up.children()
     up.process.send_signal(signal.SIGHUP)

@@ -76,13 +76,8 @@ class Running:
         return self.state()
 
     def state(self) -> str:
-        """The letter of /proc/PID/status: R, S, D, T (stopped), Z; `-` once it is gone."""
-        try:
-            status = Path(f"/proc/{self.pid}/status").read_text()
-        except OSError:
-            return "-"
-        line = next(line for line in status.splitlines() if line.startswith("State:"))
-        return line.split()[1]
+        """What `state_of` says."""
+        return state_of(self.pid)
 
     def below(self) -> list[int]:
         """The pids of everything below this process."""
@@ -107,6 +102,16 @@ class Running:
 
     def _so_far(self) -> str:
         return f"\n--- output of {self.name} (pid {self.pid}, {self.state()}):\n{self.output}"
+
+
+def state_of(pid: int) -> str:
+    """The letter of /proc/PID/status: R, S, D, T (stopped), Z; `-` once it is gone."""
+    try:
+        status = Path(f"/proc/{pid}/status").read_text()
+    except OSError:
+        return "-"
+    line = next(line for line in status.splitlines() if line.startswith("State:"))
+    return line.split()[1]
 
 
 class Processes:

@@ -123,11 +123,19 @@ def run() -> int:
 def main(arguments: list[str] | None = None, env: Env | None = None) -> int:
     """Run one command; returns its exit code. A user's mistake is one line on stderr.
 
-    `env`: the clock, for tests that move it by hand.
+    `env`: the clock, for tests that move it by hand. Where `arguments` are given, the process is
+    the caller's, and no worker is put into a fork of it.
     """
+    defaults = {"worker": {"supervisor": False}} if arguments is not None else None
     try:
         return _code(
-            outlast.main(args=arguments, prog_name="outlast", standalone_mode=False, obj=env)
+            outlast.main(
+                args=arguments,
+                prog_name="outlast",
+                standalone_mode=False,
+                obj=env,
+                default_map=defaults,
+            )
         )
     except OutlastError as error:
         return complain(str(error), error.exit_code)

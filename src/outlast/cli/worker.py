@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import os
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 import msgspec
@@ -13,6 +13,9 @@ import msgspec
 from ..core.errors import BadSetting
 from .options import Session, common
 from .output import json_line
+
+if TYPE_CHECKING:
+    from ..worker.parent import Parent
 
 
 @click.command("worker")
@@ -31,6 +34,11 @@ from .output import json_line
 @click.option("--grace", metavar="TIME", help="How long a drain may take. [OUTLAST_GRACE]")
 @click.option("--poll", metavar="TIME", help="How often to look for tasks. [OUTLAST_POLL]")
 @click.option("--build", metavar="ID", help="Which build of your code this is. [OUTLAST_BUILD]")
+@click.option(
+    "--supervisor/--no-supervisor",
+    default=None,
+    help="Work in a child process, seen to die and started again. [OUTLAST_SUPERVISOR]",
+)
 @common
 def worker(
     session: Session,
@@ -41,11 +49,15 @@ def worker(
     grace: str | None,
     poll: str | None,
     build: str | None,
+    supervisor: bool | None,
 ) -> int:
     """Run the agents of APP, which is MODULE:NAME, like `mine.agents:app`.
 
     SIGTERM or Ctrl-C hands every task over at its next step and leaves; a second one leaves at
     once. Exit code 75 when the grace was too short, 70 when it ended after losing its leases.
+
+    The work is done by a child process. When that is killed, its tasks are free at once, and
+    another takes its place.
     """
     settings = session.settings
     options: dict[str, Any] = {
@@ -57,13 +69,26 @@ def worker(
         "poll_ms": settings.duration_ms("poll", poll),
         "build": settings.text("build", build),
     }
-    found = load_app(app)
-    # Before there is a worker: a folder that cannot be written, or another schema, is a line now.
-    session.ask(lambda store: store.now_ms(), create=True)
-    session.close()
+    tell = _teller(session.output.form)
     from ..worker.worker import run
 
-    return run(found, **options, env=session.env, on_event=_teller(session.output.form))
+    def work(worker_id: str | None = None, parent: Parent | None = None) -> int:
+        found = load_app(app)
+        # Before there is a worker: a folder that cannot be written, or another schema, is a line.
+        session.ask(lambda store: store.now_ms(), create=True)
+        session.close()
+        return run(found, **options, env=session.env, on_event=tell, worker_id=worker_id,
+                   parent=parent)  # fmt: skip
+
+    if not settings.switch("supervisor", supervisor):
+        return work()
+    from ..store.open import load_driver
+    from ..worker.recorder import Recorder
+    from ..worker.supervisor import supervise
+
+    load_driver(session.db)
+    recorder = Recorder(session.db, session.env, tell, options["ttl_ms"])
+    return supervise(work, recorder, session.env)
 
 
 def load_app(name: str) -> Any:

@@ -21,6 +21,14 @@ HERD_MAX_MS = 500
 WORKER_KEPT_MS = 24 * 3_600_000
 GRACE_MS = 25_000
 KILL_AFTER_MS = 5_000
+# A worker's process that was killed is started again, after a pause that doubles.
+RESTART_MS = 100
+RESTART_MAX_MS = 30_000
+# Who lived for so long has not died of its start.
+LIVED_MS = 10_000
+# How long the last death may take to be recorded, when there is nothing else to wait for. It takes
+# 20 ms; where the store is away it must not lengthen the grace.
+RECORDED_MS = 500
 
 # Resumes
 MAX_RESUMES = 5

@@ -61,6 +61,8 @@ class Stage:
 
     def worker(self, letter: str, mailbox: str) -> subprocess.Popen[bytes]:
         flags = ["--db", self.db, "--ttl", f"{TTL_MS}ms", "--poll", "100ms", "--build", letter]
+        # What is killed here is lost as a whole machine is: nobody is left to see it die.
+        flags += ["--no-supervisor"]
         return self.start(
             f"worker-{letter}", "-c", WORKER, "worker", "outlast.demo.agents:app", *flags,
             OUTLAST_DEMO_MAILBOX=mailbox,

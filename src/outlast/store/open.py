@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from importlib import import_module
 from pathlib import Path
 from typing import cast
 
@@ -80,6 +81,13 @@ def open_database(
         f"{url!r} is no database that Outlast knows; nothing was opened. "
         "Use sqlite:PATH or postgresql://…"
     )
+
+
+def load_driver(url: str) -> None:
+    """Import what `open_store` will need for this URL, without opening anything."""
+    scheme = url.partition(":")[0]
+    home = {"sqlite": "sqlite", "http": "http_store", "https": "http_store"}
+    import_module(f".{home.get(scheme, 'postgres')}", __package__)
 
 
 def _remote(url: str, ttl_ms: int, check: bool) -> Store:

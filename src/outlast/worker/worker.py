@@ -29,6 +29,7 @@ from .holding import Holding, Holdings
 from .lookout import Lookout
 from .loop import Loop
 from .outcome import released
+from .parent import Parent
 from .reply import Ear
 from .signals import Signals
 from .stop import Cause, Stop
@@ -53,12 +54,15 @@ def run(
     build: str = "",
     env: Env | None = None,
     on_event: OnEvent | None = None,
+    worker_id: str | None = None,
+    parent: Parent | None = None,
 ) -> int:
     """Run a worker in this process until it is told to stop; the exit code.
 
     0: everything was handed over. 75: the grace ended first. 70: it ended itself after losing its
     leases. 69: the store could not be reached. SIGTERM and SIGINT drain, a second one ends at once.
     `on_event(kind, facts)`: called on some thread of the worker for each thing worth telling.
+    `worker_id`, `parent`: as its supervisor names it, and that supervisor.
     Raises BadSetting, SchemaMismatch.
     """
     env = env or Env()
@@ -77,6 +81,8 @@ def run(
         poll_ms=poll_ms,
         build=build,
         on_event=on_event,
+        worker_id=worker_id,
+        parent=parent,
     )
     return worker.run()
 
@@ -102,9 +108,12 @@ class Worker:
         build: str = "",
         on_event: OnEvent | None = None,
         leave: Callable[[int], None] = os._exit,
+        worker_id: str | None = None,
+        parent: Parent | None = None,
     ) -> None:
         _check(app, queues, slots, ttl_ms, grace_ms, poll_ms)
-        self.app, self.env, self.id = app, env, env.new_id()
+        self.app, self.env, self.id = app, env, worker_id or env.new_id()
+        self._parent = parent
         self.row = WorkerRow(
             id=self.id,
             host=socket.gethostname(),
@@ -200,7 +209,7 @@ class Worker:
             self.loop.close()
 
     def _work(self) -> int:
-        with Signals(self._hear_signal):
+        with Signals(self._hear_signal, self._parent, self._orphaned):
             self._start_threads()
             self.loop.run_until_complete(self._left.wait())
             return self._part()
@@ -336,6 +345,10 @@ class Worker:
             self.order_drain(name)
             return
         self.hurry(name)
+
+    def _orphaned(self) -> None:
+        """Nobody would see this process die, nor stop it, any more."""
+        self.order_drain("the supervisor has died")
 
     def hurry(self, by: str) -> None:
         """Leave at once; from any thread."""

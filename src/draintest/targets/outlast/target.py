@@ -130,6 +130,8 @@ class Outlast:
             "-o": "jsonl",
         }
         words = [_outlast(), "worker", self._agent.app if self._agent else "drain_workload:app"]
+        # Harm is the loss of a machine, and a worker is known by one pid.
+        words += ["--no-supervisor"]
         folder = self._agent.folder if self._agent else self.folder
         environment = {
             "DRAINTEST_WORLD": world,
