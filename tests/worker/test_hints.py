@@ -6,6 +6,7 @@ from typing import Any
 
 import outlast
 from outlast.core import limits
+from outlast.store.verbs import HintsCome
 from outlast.testing import Harness
 
 
@@ -71,3 +72,41 @@ def test_a_worker_without_room_follows_no_hint(outlast_harness: Any) -> None:
     lookout.tick()
 
     assert looks_within(harness, lookout, 1_000) == 0
+    assert lookout.hints_come() == HintsCome(), "it would ask in a circle until its poll"
+
+
+def _follow(harness: Harness, lookouts: list[Any]) -> int:
+    """Those whose time has come follow the hint; how many."""
+    looked = [lookout.tick() for lookout in lookouts if lookout.hinted()]
+    harness.clock.move(1)
+    return len(looked)
+
+
+def test_the_more_workers_there_are_the_longer_a_hint_is_followed_by_chance(
+    outlast_harness: Any,
+) -> None:
+    """case R61: all hear of one task, and few claim it."""
+    app = outlast.App()
+
+    @app.agent
+    async def idle(ctx: outlast.Context) -> None:
+        return None
+
+    harness: Harness = outlast_harness(app)
+    harness.through = Hinting  # type: ignore[assignment]
+    lookouts = [harness.worker().worker.lookout for _ in range(50)]
+    for lookout in lookouts:
+        lookout.tick()
+    harness.clock.move(limits.HINT_MAX_MS)
+    claims: list[int] = []
+    for lookout in lookouts:
+        assert lookout._store is not None
+        claim = lookout._store.claim
+        lookout._store.claim = lambda *words, ask=claim: claims.append(1) or ask(*words)  # type: ignore
+    harness.submit("idle")
+
+    looked = [ms for ms in range(50 * limits.HERD_MS) if _follow(harness, lookouts)]
+
+    assert len(claims) == 1
+    assert looked[0] < 20 * limits.HERD_MS
+    assert len(looked) > 20, "they all looked at the same moment"

@@ -37,7 +37,8 @@ DIALECTS = {
     "sqlite": {
         "lock": "",
         "lock_skipping": "",
-        "hint": "select id from outlast.workers where state = 'active' limit 200",
+        "hint": "select id from outlast.workers where state = 'active' "
+        "order by beat_ms desc limit 200",
     },
     "postgres": {
         "lock": "for no key update",

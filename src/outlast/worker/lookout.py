@@ -123,10 +123,10 @@ class Lookout:
 
     def hints_come(self) -> HintsCome:
         """What to wait for before `hinted` is asked again."""
-        if self._follow_ms is not None:
-            return HintsCome(look_ms=max(1, self._follow_ms - self._env.clock.monotonic_ms()))
         if self._deaf or self._store is None or self._seen is None or self._room(self._seen) <= 0:
             return HintsCome()
+        if self._follow_ms is not None:
+            return HintsCome(look_ms=max(1, self._follow_ms - self._env.clock.monotonic_ms()))
         return self._store.hints_come(self._worker.id)
 
     def close(self) -> None:
