@@ -1,0 +1,88 @@
+"""The pages of a result: tables between the marks of docs/benchmarks.md, charts beside it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from .chart import Bar, chart
+from .results import MEASURES, Figure, Measure, figure
+from .stage import ROOT
+from .table import LIMITS, OURS, cell, head, settings, tables, values
+
+DOCS = ROOT / "docs"
+PAGE = DOCS / "benchmarks.md"
+CHARTS = {
+    "steps, one task": "steps-one-task",
+    "steps, 50 tasks": "steps-50-tasks",
+    "no-op tasks": "no-op-tasks",
+    "pick-up, median": "pick-up",
+    "resumed after SIGTERM": "after-sigterm",
+}
+BETTER = {"more": "more is better", "less": "less is better"}
+
+
+def write(found: Mapping[str, Any], docs: Path = DOCS) -> None:
+    """Put a run's results into the documentation."""
+    compared = found["comparison"]
+    folder = docs / "benchmarks"
+    folder.mkdir(exist_ok=True)
+    shown = [name for name in CHARTS if name in compared["figures"]]
+    for name in shown:
+        path = folder / f"{CHARTS[name]}.svg"
+        path.write_text(drawn(compared, MEASURES[name]))
+    images = "\n\n".join(
+        f"![{head(MEASURES[name])}: a bar for each system](benchmarks/{CHARTS[name]}.svg)"
+        for name in shown
+    )
+    page = docs / PAGE.name
+    text = page.read_text()
+    for mark, words in {
+        "machine": machine(found),
+        "tables": tables(compared),
+        "charts": images,
+        "settings": settings(compared),
+    }.items():
+        text = between(text, mark, words)
+    page.write_text(text)
+
+
+def drawn(compared: Mapping[str, Any], measure: Measure) -> str:
+    """A bar for each system; the raw limit above, where there is one."""
+    bars = []
+    wanted = LIMITS.get(measure.name)
+    for name, given in compared["limits"].items():
+        if wanted and name.startswith("PostgreSQL") and name.endswith(wanted):
+            seen = figure(given)
+            assert isinstance(seen, Figure)
+            bars.append(Bar("raw limit", seen.median, cell(measure, given), "limit"))
+    for name in compared["systems"]:
+        given = values(compared, measure, name)
+        seen = figure(given)
+        value = seen.median if isinstance(seen, Figure) else None
+        kind = "ours" if name.startswith(OURS) else "bar"
+        bars.append(Bar(name, value, cell(measure, given), kind))
+    return chart(f"{head(measure)} ({BETTER[measure.better]})", bars)
+
+
+def machine(found: Mapping[str, Any]) -> str:
+    at, compared = found["machine"], found["comparison"]
+    loads = ", ".join(f"{load:.1f}" for load in compared["loads"])
+    return (
+        f"{at['cores']} cores ({at['processor']}), {at['memory_gib']} GiB, Linux {at['kernel']}, "
+        f"Python {at['python']}; {compared['rounds']} rounds in {compared['seconds'] // 60} "
+        f"minutes; load before each round and at the end: {loads}."
+    )
+
+
+def between(text: str, mark: str, words: str) -> str:
+    """The text with these words between `<!-- mark -->` and `<!-- /mark -->`.
+
+    Raises ValueError if the marks are not there.
+    """
+    pattern = re.compile(rf"(<!-- {mark} -->\n).*?(<!-- /{mark} -->)", re.S)
+    if not pattern.search(text):
+        raise ValueError(f"the page has no place for {mark}: <!-- {mark} --> and <!-- /{mark} -->")
+    return pattern.sub(lambda found: f"{found[1]}{words.rstrip()}\n{found[2]}", text)
