@@ -39,6 +39,7 @@ YIELDS = {
 }
 ON_POSTGRES_ALONE = ("statements", "WAL", "transactions", "HOT")
 NO_STEPS = "keeps no steps"
+WITH_TWO = ("killed", "drained")
 OF_STEPS = ("sequence", "many", "replay")
 
 
@@ -151,7 +152,7 @@ class Comparison:
                 why = refused(contender, name, about["cannot"])
                 if why:
                     return dict.fromkeys(YIELDS[name], why)
-                subject.ask("prepare")
+                subject.ask("prepare_for_two" if name in WITH_TWO else "prepare")
                 found = measure(subject, words)
                 # After the measure: what its clients have said of syncing is then known, too.
                 store.assert_durable(subject.url)

@@ -58,6 +58,9 @@ CONTENDERS = [
     Contender("Outlast", "outlast", "postgres"),
     Contender("Outlast, SQLite", "outlast", "sqlite"),
     Contender("Absurd", "absurd", "postgres"),
+    Contender("PgQueuer", "pgqueuer", "postgres"),
+    Contender("Celery", "celery", "redis"),
+    Contender("Restate", "restate", "restate"),
 ]
 
 

@@ -1,4 +1,4 @@
-"""A worker goes, by SIGKILL or by SIGTERM, and another one stands by: when does the task go on?"""
+"""A worker goes, by SIGKILL or by SIGTERM, and another stands by: how soon the task goes on."""
 
 from __future__ import annotations
 

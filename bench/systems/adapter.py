@@ -45,6 +45,10 @@ class System:
     def prepare(self) -> None:
         """Make the tables, or whatever must be there before anything is submitted."""
 
+    def prepare_for_two(self) -> None:
+        """The same where two workers will be there."""
+        self.prepare()
+
     def submit(self, words: Words) -> None:
         """Store one task; returns when it is on disk."""
         raise NotImplementedError
@@ -134,6 +138,9 @@ class Desk:
 
     def prepare(self) -> None:
         self._system.prepare()
+
+    def prepare_for_two(self) -> None:
+        self._system.prepare_for_two()
 
     def left(self) -> int:
         return self._system.left()
