@@ -58,9 +58,14 @@ CONTENDERS = [
     Contender("Outlast", "outlast", "postgres"),
     Contender("Outlast, SQLite", "outlast", "sqlite"),
     Contender("Absurd", "absurd", "postgres"),
-    Contender("PgQueuer", "pgqueuer", "postgres"),
-    Contender("Celery", "celery", "redis"),
+    Contender("DBOS", "dbos", "postgres"),
+    Contender("DBOS, SQLite", "dbos", "sqlite"),
+    Contender("LangGraph", "langgraph", "postgres"),
     Contender("Restate", "restate", "restate"),
+    Contender("Temporal", "temporal", "temporal"),
+    Contender("PgQueuer", "pgqueuer", "postgres"),
+    Contender("Procrastinate", "procrastinate", "postgres"),
+    Contender("Celery", "celery", "redis"),
 ]
 
 
