@@ -84,15 +84,16 @@ SLOW: dict[str, Callable[[Subject, Plan], Figures]] = {
 class Comparison:
     """One run; `found` is what it has found so far."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: Plan, stores: Stores | None = None) -> None:
         self._plan = plan
-        self._stores = Stores()
+        self._stores = stores or Stores()
         self.figures: dict[str, dict[str, list[Value]]] = {}
         self.limits: dict[str, list[float]] = {}
         self.systems: dict[str, dict[str, Any]] = {}
         self.loads: list[float] = []
 
     def run(self) -> dict[str, Any]:
+        """Raises NotDurable: what may be lost is not measured."""
         began = time.monotonic()
         try:
             for number in range(self._plan.rounds):

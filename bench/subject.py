@@ -10,7 +10,7 @@ import sys
 import tempfile
 import time
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -70,9 +70,13 @@ CONTENDERS = [
 
 
 class Stores:
-    """The stores of one run, started when the first who needs one comes."""
+    """The stores of one run, started when the first who needs one comes.
 
-    def __init__(self) -> None:
+    `settings`: of PostgreSQL, besides ours.
+    """
+
+    def __init__(self, settings: Mapping[str, str] | None = None) -> None:
+        self._settings = settings
         self._made: dict[str, Any] = {}
 
     def of(self, contender: Contender) -> Any:
@@ -84,7 +88,7 @@ class Stores:
             environment.install()
             return Served(kind, environment.home)
         if kind not in self._made:
-            self._made[kind] = Postgres() if kind == "postgres" else Sqlite()
+            self._made[kind] = Postgres(self._settings) if kind == "postgres" else Sqlite()
         return self._made[kind]
 
     def done_with(self, store: Any) -> None:
