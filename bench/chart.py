@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 
-WIDTH, LABEL, RIGHT = 720, 170, 150
+WIDTH, LABEL, RIGHT = 720, 190, 150
 ROW, BAR, TOP, BOTTOM = 26, 16, 44, 14
 STYLE = """
 text { font: 13px system-ui, sans-serif; fill: #24292f }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import Any
@@ -74,10 +75,12 @@ FAST: dict[str, Callable[[Subject, Sizes], Figures]] = {
 }
 SLOW: dict[str, Callable[[Subject, Plan], Figures]] = {
     "pickup": lambda subject, _: pickup.pickup(subject),
-    "killed": lambda subject, _: takeover.killed(subject),
     "drained": lambda subject, _: takeover.drained(subject),
     "replay": lambda subject, _: returning.replay(subject),
     "held": lambda subject, plan: quiet.held(subject, plan.held_s),
+}
+TOGETHER: dict[str, Callable[[Subject, Plan], Figures]] = {
+    "killed": lambda subject, _: takeover.killed(subject),
 }
 
 
@@ -103,6 +106,7 @@ class Comparison:
                     self._turn(contender, self._plan.fast(), FAST, self._plan.sizes)
             for contender in self._plan.contenders:
                 self._turn(contender, self._plan.slow(), SLOW, self._plan)
+            self._together()
             if "idle" in self._plan.measures:
                 self._idle()
             self.loads.append(os.getloadavg()[0])
@@ -173,8 +177,21 @@ class Comparison:
 
     def _note(self, contender: Contender, found: dict[str, Any]) -> None:
         for each, value in found.items():
-            say(f"    {each}: {value if isinstance(value, str) else round(value, 3)}")
+            shown = value if isinstance(value, str) else f"{value:.4g}"
+            say(f"    {contender.name}, {each}: {shown}")
         merged(self.figures, contender.name, found)
+
+    def _together(self) -> None:
+        """What is mostly waiting for a timeout, up to a minute of it: all systems at once."""
+        names = [name for name in TOGETHER if name in self._plan.measures]
+        if names:
+            with ThreadPoolExecutor(len(self._plan.contenders)) as threads:
+                turns = [
+                    threads.submit(self._turn, contender, names, TOGETHER, self._plan)
+                    for contender in self._plan.contenders
+                ]
+            for turn in turns:
+                turn.result()
 
     def _idle(self) -> None:
         """All at once: an idle worker is no load, and a minute for each would be many minutes."""

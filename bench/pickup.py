@@ -6,7 +6,7 @@ from .rates import Figures
 from .results import percentile
 from .subject import Failed, Subject, tasks, wait_for
 
-PAUSE_S = 0.25
+PAUSE_S = 0.15
 LAST_S = 10.0
 
 

@@ -11,7 +11,7 @@ from .stores import Postgres
 from .subject import Failed, Subject, tasks, wait_for
 
 # So long a measure may take; what it has seen by then counts.
-LIMIT_S = 30.0
+LIMIT_S = 20.0
 LOOK_S = 0.02
 Figures = dict[str, float | str]
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from .chart import Bar, chart
-from .results import MEASURES, Figure, Measure, figure
+from .results import MEASURES, Figure, Measure, Value, figure
 from .stage import ROOT
 from .table import LIMITS, OURS, cell, head, settings, tables, values
 
@@ -50,21 +50,20 @@ def write(found: Mapping[str, Any], docs: Path = DOCS) -> None:
 
 
 def drawn(compared: Mapping[str, Any], measure: Measure) -> str:
-    """A bar for each system; the raw limit above, where there is one."""
+    """A bar for each system; the raw limits above, where there are some."""
     bars = []
-    wanted = LIMITS.get(measure.name)
-    for name, given in compared["limits"].items():
-        if wanted and name.startswith("PostgreSQL") and name.endswith(wanted):
-            seen = figure(given)
-            assert isinstance(seen, Figure)
-            bars.append(Bar("raw limit", seen.median, cell(measure, given), "limit"))
+    for database, limits in LIMITS.items():
+        if given := compared["limits"].get(limits.get(measure.name, "")):
+            bars.append(_bar(f"raw limit, {database}", measure, given, "limit"))
     for name in compared["systems"]:
-        given = values(compared, measure, name)
-        seen = figure(given)
-        value = seen.median if isinstance(seen, Figure) else None
         kind = "ours" if name.startswith(OURS) else "bar"
-        bars.append(Bar(name, value, cell(measure, given), kind))
+        bars.append(_bar(name, measure, values(compared, measure, name), kind))
     return chart(f"{head(measure)} ({BETTER[measure.better]})", bars)
+
+
+def _bar(label: str, measure: Measure, given: Sequence[Value], kind: str) -> Bar:
+    seen = figure(given)
+    return Bar(label, seen.median if isinstance(seen, Figure) else None, cell(measure, given), kind)
 
 
 def machine(found: Mapping[str, Any]) -> str:

@@ -40,18 +40,23 @@ class Failed(Exception):
 
 @dataclass(frozen=True)
 class Contender:
-    """A system and the store it is measured on. `module`: its adapter."""
+    """A system and the store it is measured on. `module`: its adapter.
+
+    `peer`: in whose environment that runs, if that is called otherwise.
+    """
 
     name: str
     module: str
     store: str
+    peer: str = ""
 
     def environment(self) -> Environment | None:
         """None: ours, the one that this runs in."""
         if self.module == "outlast":
             return None
-        told = tomllib.loads((PEERS / self.module / "peer.toml").read_text())["peer"]
-        return Environment(self.module, told["requirements"], told.get("npm", ()))
+        peer = self.peer or self.module
+        told = tomllib.loads((PEERS / peer / "peer.toml").read_text())["peer"]
+        return Environment(peer, told["requirements"], told.get("npm", ()))
 
 
 CONTENDERS = [
@@ -63,6 +68,7 @@ CONTENDERS = [
     Contender("LangGraph", "langgraph", "postgres"),
     Contender("Restate", "restate", "restate"),
     Contender("Temporal", "temporal", "temporal"),
+    Contender("Temporal, local activities", "temporal_local", "temporal", peer="temporal"),
     Contender("PgQueuer", "pgqueuer", "postgres"),
     Contender("Procrastinate", "procrastinate", "postgres"),
     Contender("Celery", "celery", "redis"),

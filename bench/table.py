@@ -8,7 +8,14 @@ from typing import Any
 from .results import GROUPS, Figure, Measure, Value, best, figure, ratio
 
 OURS = "Outlast"
-LIMITS = {"steps, one task": "1 client", "steps, 50 tasks": "32 clients"}
+# The limit that stands above a measure, by the database.
+LIMITS = {
+    "PostgreSQL": {
+        "steps, one task": "PostgreSQL, 1 client",
+        "steps, 50 tasks": "PostgreSQL, 32 clients",
+    },
+    "SQLite": {"steps, one task": "SQLite, one writer"},
+}
 Found = Mapping[str, Any]
 
 
@@ -26,7 +33,9 @@ def _group(title: str, found: Found) -> Iterator[str]:
     yield _row(["", *(head(each) for each in measures)])
     yield _row(["---", *("---:" for _ in measures)])
     if title == "Durable steps":
-        yield _row(["raw limit, PostgreSQL", *(_limit(found, each) for each in measures)])
+        for database in LIMITS:
+            cells = [_limit(found, database, each) for each in measures]
+            yield _row([f"raw limit, {database}", *cells])
     for name in found["systems"]:
         cells = [cell(each, values(found, each, name)) for each in measures]
         yield _row([f"**{name}**" if name.startswith(OURS) else name, *cells])
@@ -77,12 +86,9 @@ def _against(found: Found, measure: Measure, among: Sequence[str]) -> str:
     return "" if times is None else f"{shown(times)} × ({name})"
 
 
-def _limit(found: Found, measure: Measure) -> str:
-    wanted = LIMITS.get(measure.name, "-")
-    for name, given in found["limits"].items():
-        if name.startswith("PostgreSQL") and name.endswith(wanted):
-            return cell(measure, given)
-    return ""
+def _limit(found: Found, database: str, measure: Measure) -> str:
+    given = found["limits"].get(LIMITS[database].get(measure.name, ""))
+    return cell(measure, given) if given else ""
 
 
 def values(found: Found, measure: Measure, name: str) -> list[Value]:

@@ -57,6 +57,14 @@ class System:
         """Store them by the call that the system has for many."""
         raise NotImplementedError
 
+    def fill(self, tasks: Sequence[Words]) -> None:
+        """Store them before a measure begins, by the quickest way there is."""
+        try:
+            self.submit_many(tasks)
+        except NotImplementedError:
+            for words in tasks:
+                self.submit(words)
+
     def left(self) -> int:
         """How many tasks have not ended."""
         raise NotImplementedError
@@ -152,12 +160,7 @@ class Desk:
         return self._system.claimed_ns()
 
     def fill(self, tasks: list[Words]) -> None:
-        """Submit them, by the quickest way there is."""
-        try:
-            self._system.submit_many(tasks)
-        except NotImplementedError:
-            for words in tasks:
-                self._system.submit(words)
+        self._system.fill(tasks)
 
     def singly(self, tasks: list[Words], limit_s: float) -> float:
         """Tasks a second, submitted one after the other, for no longer than the limit."""
