@@ -164,7 +164,7 @@ class Comparison:
                 subject.ask("assert_durable")
         except (Failed, Missing, TimeoutError, CannotSay) as error:
             say(f"    {contender.name}, {name}: {error}")
-            return {each: f"failed: {str(error)[:200]}" for each in YIELDS[name]}
+            return {each: f"failed: {' '.join(str(error).split())[:120]}" for each in YIELDS[name]}
         return _with_reasons(contender, name, found)
 
     def _about(self, subject: Subject) -> dict[str, Any]:

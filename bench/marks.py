@@ -38,18 +38,14 @@ class Marks:
         return self.path.read_bytes().count(f"{word} ".encode())
 
 
-def rate(marks: Iterable[Mark], steps_each: int) -> float:
+def rate(marks: Iterable[Mark]) -> float:
     """Steps a second, from the first start of a task to the last thing that is known to be done.
 
-    Of a task that has ended all steps count, of another those up to its last mark: a measure that
-    was broken off for its time says what it has seen.
+    A measure that was broken off for its time says what it has seen.
     """
-    seen = list(marks)
+    seen = [mark for mark in marks if mark.word in ("began", "step", "reached")]
     began = [mark.at_ns for mark in seen if mark.word == "began"]
-    ended = [mark.at_ns for mark in seen if mark.word == "reached"]
-    steps = [mark.at_ns for mark in seen if mark.word == "step"]
-    if not began or not (ended or steps):
+    steps = sum(1 for mark in seen if mark.word == "step") * TICK
+    if not began or not steps:
         return 0.0
-    marked = len(steps) * TICK
-    done = marked if steps_each >= TICK else len(ended) * steps_each
-    return done / (max(ended + steps) - min(began)) * 1e9
+    return steps / (max(mark.at_ns for mark in seen) - min(began)) * 1e9

@@ -9,6 +9,7 @@ from .marks import rate
 from .processes import cpu_s
 from .stores import Postgres
 from .subject import Failed, Subject, tasks, wait_for
+from .systems.adapter import TICK
 
 # So long a measure may take; what it has seen by then counts.
 LIMIT_S = 20.0
@@ -34,7 +35,7 @@ def sequence(subject: Subject, sizes: Sizes) -> Figures:
     subject.fill(1, steps=sizes.sequence)
     with subject.worker(1):
         wait_for(subject, "reached", 1, LIMIT_S)
-    return {"steps, one task": rate(subject.marks.all(), sizes.sequence)}
+    return {"steps, one task": rate(subject.marks.all())}
 
 
 def many(subject: Subject, sizes: Sizes) -> Figures:
@@ -47,12 +48,11 @@ def many(subject: Subject, sizes: Sizes) -> Figures:
         wait_for(subject, "reached", sizes.tasks, LIMIT_S)
         after = _used(subject, worker.pid)
         marks = subject.marks.all()
-    marked = sum(1 for mark in marks if mark.word == "step")
-    steps = marked * sizes.tasks * sizes.steps / (sizes.tasks * (sizes.steps // 10))
+    steps = TICK * sum(1 for mark in marks if mark.word == "step")
     if not steps:
         raise Failed(f"no step in {LIMIT_S:.0f} s")
     each = {name: (after[name] - before[name]) / steps for name in before}
-    return {"steps, 50 tasks": rate(marks, sizes.steps), **each}
+    return {"steps, 50 tasks": rate(marks), **each}
 
 
 def noops(subject: Subject, sizes: Sizes) -> Figures:
@@ -62,8 +62,10 @@ def noops(subject: Subject, sizes: Sizes) -> Figures:
         wait_for(subject, "reached", sizes.noops, LIMIT_S)
         left = _left(subject)
         ended_ns = time.monotonic_ns()
-    began_ns = min(mark.at_ns for mark in subject.marks.of("began"))
-    return {"no-op tasks": (sizes.noops - left) / (ended_ns - began_ns) * 1e9}
+    began = [mark.at_ns for mark in subject.marks.of("began")]
+    if not began:
+        raise Failed("no task began")
+    return {"no-op tasks": (sizes.noops - left) / (ended_ns - min(began)) * 1e9}
 
 
 def singly(subject: Subject, sizes: Sizes) -> Figures:

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import tomllib
 from collections.abc import Iterator, Mapping
@@ -26,6 +27,7 @@ from .stores import Postgres, Served, Sqlite
 PEERS = Path(draintest.peers.__file__).parent
 READY_S = 60.0
 STOP_S = 10.0
+ASK_S = 120.0
 # Nothing of whoever runs the bench: not a database of theirs, not a setting of Python's.
 NOT_OURS = ("OUTLAST_", "DBOS_", "PG", "PYTHON", "CELERY_", "TEMPORAL_", "RESTATE_", "ABSURD_")
 
@@ -136,14 +138,19 @@ class Subject:
         self._stack.close()
 
     def ask(self, call: str, *words: Any) -> Any:
-        """What the adapter answers. Raises Missing, Failed."""
+        """What the adapter answers, in two minutes at most. Raises Missing, Failed."""
         assert self._desk.stdin is not None
         assert self._desk.stdout is not None
         self._desk.stdin.write(json.dumps([call, *words]).encode() + b"\n")
         self._desk.stdin.flush()
+        bound = threading.Timer(ASK_S, kill, [self._desk])
+        bound.start()
         line = self._desk.stdout.readline()
+        late = not bound.is_alive()
+        bound.cancel()
         if not line:
-            raise Failed(f"{self.contender.name} ended at {call}: {self.said()}")
+            why = f"took more than {ASK_S:.0f} s" if late else f"ended: {self.said()}"
+            raise Failed(f"{self.contender.name}, {call}: {why}")
         told = json.loads(line)
         if "missing" in told:
             raise Missing(call)

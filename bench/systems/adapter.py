@@ -15,6 +15,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import importlib.metadata
+import itertools
 import json
 import os
 import random
@@ -26,8 +27,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
-# So many steps lie between two marks, where a step does nothing else.
+# So many steps of a process are told by one mark, where a step does nothing else.
 TICK = 10
+_steps = itertools.count(1)
 Words = dict[str, Any]
 
 
@@ -111,7 +113,7 @@ async def step_async(number: int, ms: int) -> int:
 
 
 def _mark_step(number: int, ms: int) -> None:
-    if ms or number % TICK == TICK - 1:
+    if next(_steps) % TICK == 0 or ms:
         mark("step", number)
 
 
@@ -206,7 +208,8 @@ def main(kind: type[System]) -> None:
             told = {"answer": getattr(desk, call)(*words)}
         except NotImplementedError:
             told = {"missing": True}
-        except Exception:
-            told = {"error": traceback.format_exc()[-3000:]}
+        except Exception as error:
+            traceback.print_exc()
+            told = {"error": f"{type(error).__name__}: {error}"}
         answers.write(json.dumps(told) + "\n")
         answers.flush()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import uuid
 from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any, ClassVar
@@ -58,7 +59,6 @@ class TemporalSystem(System):
         super().__init__(url)
         self._loop = asyncio.new_event_loop()
         self._client: Client | None = None
-        self._next = 0
 
     async def _connected(self) -> Client:
         if self._client is None:
@@ -70,15 +70,16 @@ class TemporalSystem(System):
         self._loop.run_until_complete(self._submit(words))
 
     async def _submit(self, words: Words) -> None:
-        self._next += 1
         client = await self._connected()
-        await client.start_workflow("program", words, id=f"program-{self._next}", task_queue=QUEUE)
+        name = f"program-{uuid.uuid4()}"
+        await client.start_workflow("program", words, id=name, task_queue=QUEUE)
 
     def fill(self, tasks: Sequence[Words]) -> None:
         """There is no call for many, so many calls at once."""
         self._loop.run_until_complete(self._fill(tasks))
 
     async def _fill(self, tasks: Sequence[Words]) -> None:
+        await self._connected()
         for first in range(0, len(tasks), AT_ONCE):
             await asyncio.gather(*map(self._submit, tasks[first : first + AT_ONCE]))
 

@@ -61,18 +61,18 @@ def test_what_turns_have_found_is_gathered_by_measure_and_system():
 
 
 def test_a_rate_counts_from_the_first_start_to_the_last_thing_done():
-    marks = [seen("began", 1), seen("began", 2), seen("reached", 3), seen("reached", 5)]
-    assert rate(marks, steps_each=4) == pytest.approx(8 / 4)
+    marks = [seen("ready", 0), seen("began", 1), seen("began", 2), seen("step", 3)]
+    marks += [seen("reached", 4), seen("reached", 5)]
+    assert rate(marks) == pytest.approx(TICK / 4)
 
 
 def test_the_rate_of_a_measure_that_was_broken_off_is_what_it_has_seen():
-    marks = [seen("began", 1), seen("step", 2), seen("step", 3)]
-    assert rate(marks, steps_each=1_000) == pytest.approx(2 * TICK / 2)
+    assert rate([seen("began", 1), seen("step", 2), seen("step", 3)]) == pytest.approx(TICK)
 
 
-@pytest.mark.parametrize("marks", [[], ["began"], ["reached"]])
+@pytest.mark.parametrize("marks", [[], ["began"], ["reached"], ["step"]])
 def test_where_nothing_was_done_there_is_no_rate(marks):
-    assert rate([seen(word, 1) for word in marks], steps_each=5) == 0
+    assert rate([seen(word, 1) for word in marks]) == 0
 
 
 OLD, HEIR = 7, 8
