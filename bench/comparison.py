@@ -160,9 +160,11 @@ class Comparison:
                 subject.ask("prepare_for_two" if name in WITH_TWO else "prepare")
                 found = measure(subject, words)
                 # After the measure: what its clients have said of syncing is then known, too.
-                store.assert_durable(subject.url)
+                store.assert_durable(subject.url, about["may_be_lost"])
                 subject.ask("assert_durable")
-        except (Failed, Missing, TimeoutError, CannotSay) as error:
+        except CannotSay as error:
+            return dict.fromkeys(YIELDS[name], str(error))
+        except (Failed, Missing, TimeoutError) as error:
             say(f"    {contender.name}, {name}: {error}")
             return {each: f"failed: {' '.join(str(error).split())[:120]}" for each in YIELDS[name]}
         return _with_reasons(contender, name, found)
@@ -201,15 +203,20 @@ class Comparison:
             for contender in self._plan.contenders:
                 try:
                     store = self._stores.of(contender)
-                except CannotSay:
-                    continue
-                stack.callback(self._stores.done_with, store)
-                subjects.append(stack.enter_context(Subject(contender, store)))
-                subjects[-1].ask("prepare")
+                    stack.callback(self._stores.done_with, store)
+                    subject = stack.enter_context(Subject(contender, store))
+                    why = refused(contender, "idle", self._about(subject)["cannot"])
+                    if not why:
+                        subject.ask("prepare")
+                        subjects.append(subject)
+                except (CannotSay, Failed) as error:
+                    why = str(error)
+                if why:
+                    self._note(contender, dict.fromkeys(YIELDS["idle"], why))
             found = quiet.idle(subjects, self._plan.idle_s)
-        for contender in self._plan.contenders:
-            if contender.name in found:
-                self._note(contender, _with_reasons(contender, "idle", found[contender.name]))
+        for subject in subjects:
+            contender = subject.contender
+            self._note(contender, _with_reasons(contender, "idle", found[contender.name]))
 
 
 def refused(contender: Contender, name: str, cannot: dict[str, str]) -> str:

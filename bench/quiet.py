@@ -28,11 +28,14 @@ def idle(subjects: Sequence[Subject], seconds: float) -> dict[str, Figures]:
         before = {each: _seen(each, worker.pid) for each, worker in workers.items()}
         open_seen = _open_transactions(subjects, seconds)
         after = {each: _seen(each, worker.pid) for each, worker in workers.items()}
+        gone = [each for each, worker in workers.items() if worker.poll() is not None]
     return {
         each.contender.name: {
             **{name: (after[each][name] - before[each][name]) / seconds for name in before[each]},
             **open_seen[each],
         }
+        if each not in gone
+        else dict.fromkeys(before[each], "its worker ended")
         for each in subjects
     }
 

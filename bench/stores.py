@@ -7,7 +7,7 @@ import shutil
 import socket
 import sqlite3
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -103,15 +103,19 @@ class Postgres:
     def pids(self) -> list[int]:
         return [self.server.pid]
 
-    def assert_durable(self, url: str) -> None:
-        """Ask the server, the database and what its clients have said. Raises NotDurable."""
-        name = _name(url)
+    def assert_durable(self, url: str, may_be_lost: Collection[str] = ()) -> None:
+        """Ask the server, the database and what its clients have said. Raises NotDurable.
+
+        `may_be_lost`: unlogged tables that hold nothing of a task.
+        """
         found = {each: str(self._ask(url, f"show {each}")[0][0]) for each in WANTED}
         weak = [f"{each} is {found[each]}" for each in WANTED if found[each] != WANTED[each]]
         weak += [str(row[0]) for row in self._ask(url, OVERRIDES)]
-        weak += [f"the table {row[0]} is unlogged" for row in self._ask(url, UNLOGGED)]
+        unlogged = {str(row[0]) for row in self._ask(url, UNLOGGED)} - {*may_be_lost}
+        weak += [f"the table {name} is unlogged" for name in sorted(unlogged)]
         weak += [f"the function {row[0]} changes it" for row in self._ask(url, FUNCTIONS)]
-        weak += [f"a client said: {row[0]}" for row in self._ask(self.server.url(), SAID, name)]
+        said = self._ask(self.server.url(), SAID, _name(url))
+        weak += [f"a client said: {row[0]}" for row in said]
         if weak:
             raise NotDurable("; ".join(weak))
 
@@ -162,7 +166,7 @@ class Sqlite:
     def pids(self) -> list[int]:
         return []
 
-    def assert_durable(self, url: str) -> None:
+    def assert_durable(self, url: str, may_be_lost: Collection[str] = ()) -> None:
         """Its level of syncing is not kept in the file: the adapter asks its own connection."""
 
     def close(self) -> None:
@@ -190,7 +194,7 @@ class Served:
     def pids(self) -> list[int]:
         return [self._server.pid]
 
-    def assert_durable(self, url: str) -> None:
+    def assert_durable(self, url: str, may_be_lost: Collection[str] = ()) -> None:
         """Redis is asked; what makes the others durable stands in how they are started."""
         if self._kind == "redis":
             _assert_redis_syncs(url)

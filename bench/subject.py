@@ -44,18 +44,23 @@ class Failed(Exception):
 class Contender:
     """A system and the store it is measured on. `module`: its adapter.
 
-    `peer`: in whose environment that runs, if that is called otherwise.
+    `peer`: in whose environment that runs, if that is called otherwise. `requirements`, `oldest`:
+    of one that the drain test has no adapter for, what is installed, and for which Python.
     """
 
     name: str
     module: str
     store: str
     peer: str = ""
+    requirements: tuple[str, ...] = ()
+    oldest: tuple[int, int] = (3, 11)
 
     def environment(self) -> Environment | None:
         """None: ours, the one that this runs in."""
         if self.module == "outlast":
             return None
+        if self.requirements:
+            return Environment(self.module, self.requirements, oldest=self.oldest)
         peer = self.peer or self.module
         told = tomllib.loads((PEERS / peer / "peer.toml").read_text())["peer"]
         return Environment(peer, told["requirements"], told.get("npm", ()))
@@ -73,6 +78,7 @@ CONTENDERS = [
     Contender("Temporal, local activities", "temporal_local", "temporal", peer="temporal"),
     Contender("PgQueuer", "pgqueuer", "postgres"),
     Contender("Procrastinate", "procrastinate", "postgres"),
+    Contender("Oban", "oban", "postgres", requirements=("oban==0.7.0",), oldest=(3, 12)),
     Contender("Celery", "celery", "redis"),
 ]
 

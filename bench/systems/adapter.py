@@ -40,6 +40,8 @@ class System:
     packages: tuple[str, ...] = ()
     # By the name of a measure: why this system has no figure there.
     cannot: ClassVar[dict[str, str]] = {}
+    # Unlogged tables of it that hold nothing of a task: who is there, who leads.
+    may_be_lost: tuple[str, ...] = ()
 
     def __init__(self, url: str) -> None:
         self.url = url
@@ -143,6 +145,7 @@ class Desk:
             "settings": self._system.settings,
             "cannot": self._system.cannot,
             "versions": versions,
+            "may_be_lost": self._system.may_be_lost,
             "python": sys.version.partition(" ")[0],
         }
 

@@ -57,6 +57,13 @@ def test_whoever_turns_syncing_off_is_not_measured(store, url, weakened, says):
 
 
 @pytest.mark.postgres
+def test_an_unlogged_table_without_tasks_may_be_lost(store, url):
+    with psycopg.connect(url, autocommit=True) as client:
+        client.execute("create unlogged table leaders (id int)")
+    store.assert_durable(url, ["leaders"])
+
+
+@pytest.mark.postgres
 @pytest.mark.parametrize("setting", ["synchronous_commit", "fsync", "full_page_writes"])
 def test_a_whole_run_refuses_a_server_that_does_not_sync(setting):
     plan = Plan(CONTENDERS[:1], ["sequence"], TINY, 1, limit_s=1, idle_s=1, held_s=1)

@@ -13,23 +13,43 @@ from pathlib import Path
 from ..target import CannotSay
 
 INSTALL_S = 600.0
+# The newest minor version of Python 3 that is looked for.
+NEWEST = 15
 
 
 class Environment:
     """A folder with a Python, what pip put there and, beside it, what npm did.
 
-    It is kept between runs, and another one for other requirements.
+    It is kept between runs, and another one for other requirements. `oldest`: which Python it
+    needs at least, if ours may be too old for it.
     """
 
-    def __init__(self, name: str, requirements: Sequence[str], npm: Sequence[str] = ()) -> None:
-        self._requirements, self._npm = [*requirements], [*npm]
+    def __init__(
+        self,
+        name: str,
+        requirements: Sequence[str],
+        npm: Sequence[str] = (),
+        oldest: tuple[int, int] = (3, 11),
+    ) -> None:
+        self._requirements, self._npm, self._oldest = [*requirements], [*npm], oldest
         self.home = _home(name, [*requirements, *npm])
         self.python = self.home / "bin" / "python"
 
     def install(self) -> None:
         """Install what is not there yet. Raises CannotSay."""
         if not self.python.exists():
-            _install(self.home, self._requirements, self._npm)
+            _install(self.home, interpreter(self._oldest), self._requirements, self._npm)
+
+
+def interpreter(oldest: tuple[int, int]) -> str:
+    """A Python that is not older: ours, or one on the PATH. Raises CannotSay."""
+    newer = (f"python3.{minor}" for minor in range(oldest[1], NEWEST + 1))
+    for name in (sys.executable, *newer):
+        # Called, not only found: a version manager's stand-in may be there and refuse to run.
+        command = [name, "-c", f"import sys; sys.exit(sys.version_info < {oldest})"]
+        if shutil.which(name) and not subprocess.run(command, capture_output=True).returncode:
+            return name
+    raise CannotSay(f"the peer needs Python {oldest[0]}.{oldest[1]} or newer, which is not here")
 
 
 def _home(name: str, requirements: list[str]) -> Path:
@@ -38,10 +58,10 @@ def _home(name: str, requirements: list[str]) -> Path:
     return parent / f"{name}-{digest}"
 
 
-def _install(home: Path, requirements: list[str], npm: list[str]) -> None:
+def _install(home: Path, python: str, requirements: list[str], npm: list[str]) -> None:
     """Make it whole or not at all. Raises CannotSay."""
     commands = [
-        [sys.executable, "-m", "venv", str(home)],
+        [python, "-m", "venv", str(home)],
         [str(home / "bin" / "python"), "-m", "pip", "install", "-q", *requirements],
     ]
     if npm:
