@@ -10,16 +10,17 @@ from typing import Any
 from .chart import Bar, chart
 from .results import MEASURES, Figure, Measure, Value, figure
 from .stage import ROOT
-from .table import LIMITS, OURS, cell, head, settings, tables, values
+from .table import LIMITS, OURS, cell, settings, tables, values
 
 DOCS = ROOT / "docs"
 PAGE = DOCS / "benchmarks.md"
+# A measure, the name of its file, what stands above its bars.
 CHARTS = {
-    "steps, one task": "steps-one-task",
-    "steps, 50 tasks": "steps-50-tasks",
-    "no-op tasks": "no-op-tasks",
-    "pick-up, median": "pick-up",
-    "resumed after SIGTERM": "after-sigterm",
+    "steps, one task": ("steps-one-task", "Durable steps a second, one task"),
+    "steps, 50 tasks": ("steps-50-tasks", "Durable steps a second, 50 tasks in one worker"),
+    "no-op tasks": ("no-op-tasks", "Tasks a second that do nothing, one worker"),
+    "pick-up, median": ("pick-up", "Milliseconds until an idle worker begins, median"),
+    "resumed after SIGTERM": ("after-sigterm", "Seconds from SIGTERM to the heir's next step"),
 }
 BETTER = {"more": "more is better", "less": "less is better"}
 
@@ -31,11 +32,11 @@ def write(found: Mapping[str, Any], docs: Path = DOCS) -> None:
     folder.mkdir(exist_ok=True)
     shown = [name for name in CHARTS if name in compared["figures"]]
     for name in shown:
-        path = folder / f"{CHARTS[name]}.svg"
-        path.write_text(drawn(compared, MEASURES[name]))
+        file, title = CHARTS[name]
+        (folder / f"{file}.svg").write_text(drawn(compared, MEASURES[name], title))
     images = "\n\n".join(
-        f"![{head(MEASURES[name])}: a bar for each system](benchmarks/{CHARTS[name]}.svg)"
-        for name in shown
+        f"![{title}: a bar for each system](benchmarks/{file}.svg)"
+        for file, title in (CHARTS[name] for name in shown)
     )
     page = docs / PAGE.name
     text = page.read_text()
@@ -49,7 +50,7 @@ def write(found: Mapping[str, Any], docs: Path = DOCS) -> None:
     page.write_text(text)
 
 
-def drawn(compared: Mapping[str, Any], measure: Measure) -> str:
+def drawn(compared: Mapping[str, Any], measure: Measure, title: str) -> str:
     """A bar for each system; the raw limits above, where there are some."""
     bars = []
     for database, limits in LIMITS.items():
@@ -58,7 +59,7 @@ def drawn(compared: Mapping[str, Any], measure: Measure) -> str:
     for name in compared["systems"]:
         kind = "ours" if name.startswith(OURS) else "bar"
         bars.append(_bar(name, measure, values(compared, measure, name), kind))
-    return chart(f"{head(measure)} ({BETTER[measure.better]})", bars)
+    return chart(f"{title} ({BETTER[measure.better]})", bars)
 
 
 def _bar(label: str, measure: Measure, given: Sequence[Value], kind: str) -> Bar:
