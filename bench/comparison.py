@@ -16,7 +16,8 @@ from . import limits, pickup, quiet, rates, returning, takeover
 from .rates import Figures, Sizes
 from .results import Value, merged
 from .stage import say
-from .subject import Contender, Failed, Missing, Stores, Subject
+from .stores import NotDurable
+from .subject import Contender, Failed, Stores, Subject
 
 # The names under which a measure stands that yields several figures.
 YIELDS = {
@@ -164,7 +165,10 @@ class Comparison:
                 subject.ask("assert_durable")
         except CannotSay as error:
             return dict.fromkeys(YIELDS[name], str(error))
-        except (Failed, Missing, TimeoutError) as error:
+        except NotDurable:
+            raise
+        except Exception as error:
+            # Whatever one system's trouble is, it must not take the others' figures along.
             say(f"    {contender.name}, {name}: {error}")
             return {each: f"failed: {' '.join(str(error).split())[:120]}" for each in YIELDS[name]}
         return _with_reasons(contender, name, found)
