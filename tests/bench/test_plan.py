@@ -6,7 +6,7 @@ import tomllib
 import pytest
 
 from bench.__main__ import planned
-from bench.comparison import FAST, SLOW, TOGETHER, YIELDS, refused
+from bench.comparison import FAST, SLOW, TOGETHER, YIELDS, refused, rotated
 from bench.results import MEASURES
 from bench.stage import ROOT
 from bench.subject import CONTENDERS, PEERS, Contender
@@ -43,6 +43,12 @@ def test_a_name_that_nothing_has_is_refused(only, measures):
 def test_every_measure_is_carried_out_and_every_figure_has_a_place_in_a_table():
     assert set(YIELDS) == {*FAST, *SLOW, *TOGETHER, "idle"}
     assert {each for names in YIELDS.values() for each in names} == set(MEASURES)
+
+
+def test_another_system_begins_in_each_round_and_none_is_left_out():
+    rounds = [rotated(CONTENDERS[:3], number) for number in range(4)]
+    assert [each[0] for each in rounds] == [*CONTENDERS[:3], CONTENDERS[0]]
+    assert all({*each} == {*CONTENDERS[:3]} for each in rounds)
 
 
 @pytest.mark.parametrize(
