@@ -14,6 +14,7 @@ import argparse
 import json
 import os
 import platform
+import signal
 import sys
 from pathlib import Path
 from typing import Any
@@ -83,6 +84,8 @@ def main() -> int:
     if said.docs:
         report.write(json.loads(said.docs.read_text()))
         return 0
+    # So that whatever was started is ended, as after Ctrl-C.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     plan = planned(said.quick, said.only, said.measures)
     if said.rounds:
         plan = plan.with_rounds(said.rounds)

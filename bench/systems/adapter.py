@@ -13,6 +13,7 @@ that are appended to one file: it belongs to no system, and outlives whoever is 
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import functools
 import importlib.metadata
 import itertools
@@ -30,6 +31,7 @@ from typing import Any, ClassVar
 # So many steps of a process are told by one mark, where a step does nothing else.
 TICK = 10
 _steps = itertools.count(1)
+PR_SET_PDEATHSIG = 1
 Words = dict[str, Any]
 
 
@@ -196,9 +198,15 @@ class Desk:
         return began
 
 
+def _die_with_parent() -> None:
+    """A bench that is killed must leave no worker behind."""
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
 def main(kind: type[System]) -> None:
     system = kind(sys.argv[1])
     if sys.argv[2:3] == ["work"]:
+        _die_with_parent()
         system.work(int(sys.argv[3]), float(sys.argv[4]))
         return
     # Whatever a library prints must not stand among the answers.
