@@ -16,7 +16,8 @@ help:
 	@echo 'make test-postgres15   those of the store on PostgreSQL 15 (Debian), too'
 	@echo 'make faults       real harm to real processes and servers (bounded to $(FAULTS_S) s)'
 	@echo 'make check        ruff, mypy and the import contracts'
-	@echo 'make bench        all benchmarks;  make bench-quick: the same in a minute or two'
+	@echo 'make bench        Outlast, the raw limit and the peers (over half an hour, by hand)'
+	@echo 'make bench-quick  Outlast and the limit, smaller, in less than two minutes'
 	@echo 'make compare      the drain test on peers, side by side (about an hour, by hand)'
 	@echo 'make fuzz         ask the server everything, for MINUTES=10 (by hand)'
 	@echo 'make format       let ruff put the code in order'
@@ -48,11 +49,13 @@ faults: venv
 compare: venv
 	@$(BIN)/draintest compare --evidence comparison
 
+# Peers are installed into environments of their own; alone on the machine. BENCH: more options.
+BENCH ?=
 bench: venv
-	@$(BIN)/python -m bench
+	@$(BIN)/python -m bench $(BENCH)
 
 bench-quick: venv
-	@$(BIN)/python -m bench --quick
+	@$(BIN)/python -m bench --quick $(BENCH)
 
 # The server is asked everything that its document allows, and much that it does not; by hand.
 MINUTES ?= 10

@@ -79,3 +79,7 @@ def until(what: str, condition: object, limit_s: float = 120.0) -> None:
         if time.monotonic() > end:
             raise TimeoutError(f"{what}: not within {limit_s:.0f} s")
         time.sleep(0.01)
+
+
+def say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)

@@ -13,7 +13,8 @@ import pytest
 from draintest import peers, plan
 from draintest.checks.table import TABLE
 from draintest.compare import COLUMNS, Compared, table, write
-from draintest.peers.maker import _install, names
+from draintest.peers.environment import Environment
+from draintest.peers.maker import names
 from draintest.target import OFFERS, CannotSay
 from draintest.verdict import CheckVerdict, Finding, Verdict
 from tests.draintest.conftest import BrokenMaker, Judged
@@ -40,9 +41,11 @@ def test_a_peer_that_needs_npm_says_so_where_there_is_none(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", "")
+    monkeypatch.setenv("DRAINTEST_PEERS", str(tmp_path))
+    peer = Environment("peer", [], ["@restatedev/restate-server@1.7.12"])
     with pytest.raises(CannotSay, match="needs npm"):
-        _install(tmp_path / "home", [], ["@restatedev/restate-server@1.7.12"])
-    assert not (tmp_path / "home").exists()
+        peer.install()
+    assert not peer.home.exists()
 
 
 def test_what_a_system_does_not_claim_is_no_failure_and_its_findings_are_kept(

@@ -34,6 +34,10 @@ class Daemon:
             )
         workplace.answer_for_process(self._process.pid)
 
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
     def close(self) -> None:
         self._process.terminate()
         try:

@@ -16,10 +16,7 @@ how the world is told). Both are copied to where the environment lies, and run b
 from __future__ import annotations
 
 import hashlib
-import os
 import shutil
-import subprocess
-import sys
 import tomllib
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -28,14 +25,14 @@ from typing import Any
 from ..command_target import CommandMaker, CommandTarget
 from ..postgres import query
 from ..server import Server
-from ..target import CannotSay, Target
+from ..target import Target
 from ..workplace import Workplace
+from .environment import Environment
 from .redis_server import Redis
 from .restate_server import Restate
 from .temporal_server import Temporal
 
 HERE = Path(__file__).parent
-INSTALL_S = 600.0
 
 
 def names() -> list[str]:
@@ -69,16 +66,14 @@ class PeerMaker(CommandMaker):
         settings = tomllib.loads((HERE / name / "peer.toml").read_text())
         self.peer: Mapping[str, Any] = settings["peer"]
         self.not_claimed = frozenset(self.peer.get("not_claimed", ()))
-        self._npm = self.peer.get("npm", [])
-        self._home = _home(name, [*self.peer["requirements"], *self._npm])
-        self._python = self._home / "bin" / "python"
+        self._library = Environment(name, self.peer["requirements"], self.peer.get("npm", ()))
+        self._home = self._library.home
         super().__init__(HERE / name / "peer.toml", limits)
         self._service: Any = None
 
     def open(self, workplace: Workplace) -> None:
         """Install what is not there yet, and start its service."""
-        if not self._python.exists():
-            _install(self._home, self.peer["requirements"], self._npm)
+        self._library.install()
         for source in (
             HERE / self._settings["target"]["name"] / "adapter.py.in",
             HERE / "world.py.in",
@@ -95,7 +90,7 @@ class PeerMaker(CommandMaker):
     def make(self, folder: Path, lane: int) -> Target:
         name = "dt_" + hashlib.sha256(str(folder).encode()).hexdigest()[:16]
         words = {
-            "python": str(self._python),
+            "python": str(self._library.python),
             "adapter": str(self._home / "adapter.py"),
             "db": self._service.url(name),
         }
@@ -136,30 +131,3 @@ class Databases:
 
     def close(self) -> None:
         self._server.close()
-
-
-def _home(name: str, requirements: list[str]) -> Path:
-    """Where its environment lies: kept between runs, another one for other requirements."""
-    parent = Path(os.environ.get("DRAINTEST_PEERS", Path.home() / ".cache" / "draintest"))
-    digest = hashlib.sha256(repr((sys.version, requirements)).encode()).hexdigest()[:12]
-    return parent / f"{name}-{digest}"
-
-
-def _install(home: Path, requirements: list[str], npm: list[str]) -> None:
-    """Make it whole or not at all. Raises CannotSay."""
-    commands = [
-        [sys.executable, "-m", "venv", str(home)],
-        [str(home / "bin" / "python"), "-m", "pip", "install", "-q", *requirements],
-    ]
-    if npm:
-        if shutil.which("npm") is None:
-            raise CannotSay("the peer needs npm (Debian: npm), which is not here")
-        # Without scripts: one of a dependency reports the installation to a third party.
-        quiet = ["--ignore-scripts", "--no-audit", "--no-fund"]
-        commands.append(["npm", "install", "--prefix", str(home), *quiet, *npm])
-    for command in commands:
-        done = subprocess.run(command, capture_output=True, timeout=INSTALL_S, check=False)
-        if done.returncode:
-            shutil.rmtree(home, ignore_errors=True)
-            wanted = [*requirements, *npm]
-            raise CannotSay(f"{wanted}: {done.stderr.decode(errors='replace')[-400:]}")

@@ -46,6 +46,10 @@ class Redis:
     def drop(self, name: str) -> None:
         self._in(name, "FLUSHDB")
 
+    @property
+    def pid(self) -> int:
+        return self._daemon.pid
+
     def close(self) -> None:
         self._daemon.close()
 

@@ -22,7 +22,10 @@ SILENT = 1 / 4
 
 
 class Restate:
-    """`restate-server`, a single node with its defaults, but for how soon it misses a worker."""
+    """`restate-server`, a single node with its defaults, but for how soon it misses a worker.
+
+    `ttl_ms`: 0 for its default there, too.
+    """
 
     def __init__(self, workplace: Workplace, home: Path, ttl_ms: int) -> None:
         program = next(home.glob(PROGRAM), None)
@@ -42,9 +45,11 @@ class Restate:
             "ADMIN__BIND_PORT": admin,
             "ADMIN__DISABLE_WEB_UI": "true",
             "DISABLE_TELEMETRY": "true",
-            "WORKER__INVOKER__HTTP2_KEEP_ALIVE_INTERVAL": f"{ttl_ms * SILENT:.0f}ms",
-            "WORKER__INVOKER__HTTP2_KEEP_ALIVE_TIMEOUT": f"{ttl_ms * (1 - SILENT):.0f}ms",
         }
+        if ttl_ms:
+            keep_alive = "WORKER__INVOKER__HTTP2_KEEP_ALIVE"
+            settings[f"{keep_alive}_INTERVAL"] = f"{ttl_ms * SILENT:.0f}ms"
+            settings[f"{keep_alive}_TIMEOUT"] = f"{ttl_ms * (1 - SILENT):.0f}ms"
         environment = {f"RESTATE_{name}": str(value) for name, value in settings.items()}
         command = [str(program), "--no-logo"]
         told = {**os.environ, **environment, "DO_NOT_TRACK": "1"}
@@ -78,6 +83,10 @@ class Restate:
     def drop(self, name: str) -> None:
         """What the adapter's `clean_up` has left: it knows the deployment."""
         self._balancers.pop(name).close()
+
+    @property
+    def pid(self) -> int:
+        return self._daemon.pid
 
     def close(self) -> None:
         for balancer in self._balancers.values():

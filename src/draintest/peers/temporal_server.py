@@ -49,6 +49,10 @@ class Temporal:
     def drop(self, name: str) -> None:
         self._ask("namespace", "delete", "-n", name, "--yes")
 
+    @property
+    def pid(self) -> int:
+        return self._daemon.pid
+
     def close(self) -> None:
         self._daemon.close()
 
