@@ -260,6 +260,21 @@ def test_what_runs_every_second_does_not_read_a_large_backlog(never_analysed: Co
     assert {name: rows for name, rows in touched.items() if rows > 2_000} == {}
 
 
+@pytest.mark.postgres
+def test_a_rush_of_tasks_is_not_read_while_the_statistics_know_of_none(
+    never_analysed: Connection,
+) -> None:
+    """Analysed while all were running: a few are ready, the planner thinks, and may be sorted."""
+    fill(never_analysed, 4_000)
+    never_analysed.execute("update outlast.tasks set state = 'running'")
+    never_analysed.execute("analyze")
+    never_analysed.execute("update outlast.tasks set state = 'ready'")
+
+    touched = {name: rows_read(never_analysed, name) for name in ("look", "pick_ready")}
+
+    assert {name: rows for name, rows in touched.items() if rows > 500} == {}
+
+
 def rows_read(connection: Connection, name: str) -> int:
     """How many rows the scans of a statement come across when it runs."""
     connection.execute("begin")
