@@ -51,7 +51,12 @@ def _renewed(place: Place, size: int) -> Point:
                "wal_bytes_a_renewal": round(wal), "wal_bytes_a_lease": round(wal / each),
                "hot_percent": round(100 * hot / updates, 1), "look_ms": look_ms}  # fmt: skip
     renewal = place.explained("renew", renewals=renewals)
-    plans = {"renew_ms": renewal, "renew_us_a_lease": renewal, "look_ms": place.explained("look")}
+    plans = {
+        "renew_ms": renewal,
+        "renew_us_a_lease": renewal,
+        "wal_bytes_a_renewal": renewal,
+        "look_ms": place.explained("look"),
+    }
     return Point(size, figures, plans)
 
 

@@ -147,5 +147,7 @@ def explained(connection: Connection, name: str, values: dict[str, Any]) -> dict
         "blocks": blocks(ran["Plan"]),
         "from_disk": ran["Plan"].get("Shared Read Blocks", 0),
         "ms": round(ran["Execution Time"], 3),
+        # Once a session has settled on a plan for all values this is next to nothing.
+        "planning_ms": round(ran["Planning Time"], 3),
         "plan": outline(ran["Plan"]).splitlines(),
     }
