@@ -61,11 +61,11 @@ def _asked_for(address: str, path: str, log: Path, show: bool) -> dict[str, Any]
     plans = max(looks, key=len)
     if show:
         for plan in plans:
-            print(f"\n== {path}\n{plan['Query Text']}\n{_outline(plan['Plan'])}")
+            print(f"\n== {path}\n{plan['Query Text']}\n{outline(plan['Plan'])}")
     return {
         "statements": len(plans),
         "statements, median look": statistics.median(map(len, looks)),
-        "blocks": sum(_blocks(plan["Plan"]) for plan in plans),
+        "blocks": sum(blocks(plan["Plan"]) for plan in plans),
         "read in full": sorted({told for plan in plans for told in _scans(plan["Plan"])}),
     }
 
@@ -77,31 +77,31 @@ def _plans(log: Path, since: int) -> list[dict[str, Any]]:
     return [json.loads(told) for told in PLAN.findall(text)]
 
 
-def _nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
+def nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
     yield plan
     for below in plan.get("Plans", ()):
-        yield from _nodes(below)
+        yield from nodes(below)
 
 
 def _scans(plan: dict[str, Any]) -> Iterator[str]:
-    for node in _nodes(plan):
+    for node in nodes(plan):
         if node["Node Type"] == "Seq Scan":
-            yield f"{node['Relation Name']}: {_read(node)} rows"
+            yield f"{node['Relation Name']}: {read(node)} rows"
 
 
-def _read(node: dict[str, Any]) -> int:
+def read(node: dict[str, Any]) -> int:
     rows = node.get("Actual Rows", 0) + node.get("Rows Removed by Filter", 0)
     return int(rows * node.get("Actual Loops", 1))
 
 
-def _blocks(plan: dict[str, Any]) -> int:
+def blocks(plan: dict[str, Any]) -> int:
     return int(plan.get("Shared Hit Blocks", 0) + plan.get("Shared Read Blocks", 0))
 
 
-def _outline(plan: dict[str, Any], depth: int = 0) -> str:
+def outline(plan: dict[str, Any], depth: int = 0) -> str:
     what = " ".join(str(plan[k]) for k in ("Node Type", "Index Name", "Relation Name") if k in plan)
-    line = f"{'  ' * depth}{what}: {_read(plan)} rows read, {_blocks(plan)} blocks"
-    return "\n".join([line, *(_outline(below, depth + 1) for below in plan.get("Plans", ()))])
+    line = f"{'  ' * depth}{what}: {read(plan)} rows read, {blocks(plan)} blocks"
+    return "\n".join([line, *(outline(below, depth + 1) for below in plan.get("Plans", ()))])
 
 
 # -- many who watch --------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -31,12 +31,12 @@ def databases() -> Iterator[dict[str, str]]:
 
 
 @contextmanager
-def postgres() -> Iterator[PostgresServer]:
+def postgres(settings: Mapping[str, str] | None = None) -> Iterator[PostgresServer]:
     """A durable PostgreSQL of its own; its user is `postgres`."""
     keeper = Keeper()
     try:
         release = postgres_release.from_wheel(keeper)
-        with PostgresServer(release, durable=True) as server:
+        with PostgresServer(release, durable=True, settings=settings) as server:
             yield server
     finally:
         keeper.close()

@@ -154,6 +154,14 @@ insert into outlast.signals (id, task_id, name, payload, sent_by, sent_ms)
 select 'signal-' || n, 'task-' || n, 'approval', 'true', 'ann', %(now)s
   from generate_series(1, %(rows)s) n
 """
+FILL_LEASES = """
+insert into outlast.leases (
+       task_id, grant_digest, epoch, worker, token, ttl_ms, granted_ms, expires_ms, spared,
+       beat_ms, progress_ms)
+select 'task-' || n, repeat('f', 64), 1, 'worker', 'token', 30000, %(now)s, %(now)s + 30000, 0,
+       %(now)s, %(now)s
+  from generate_series(1, %(rows)s) n
+"""
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 
@@ -260,6 +268,36 @@ def test_what_runs_every_second_does_not_read_a_large_backlog(never_analysed: Co
     assert {name: rows for name, rows in touched.items() if rows > 2_000} == {}
 
 
+@pytest.mark.postgres
+def test_a_rush_of_tasks_is_not_read_while_the_statistics_know_of_none(
+    never_analysed: Connection,
+) -> None:
+    """Analysed while all were running: a few are ready, the planner thinks, and may be sorted."""
+    fill(never_analysed, 4_000)
+    never_analysed.execute("update outlast.tasks set state = 'running'")
+    never_analysed.execute("analyze")
+    never_analysed.execute("update outlast.tasks set state = 'ready'")
+
+    touched = {name: rows_read(never_analysed, name) for name in ("look", "pick_ready")}
+
+    assert {name: rows for name, rows in touched.items() if rows > 500} == {}
+
+
+@pytest.mark.postgres
+@pytest.mark.parametrize("mode", ["force_custom_plan", "force_generic_plan"])
+def test_a_renewal_reads_no_more_for_each_lease_the_more_leases_it_renews(
+    never_analysed: Connection, monkeypatch: pytest.MonkeyPatch, mode: str
+) -> None:
+    never_analysed.execute(FILL_LEASES.encode(), {"now": NOW, "rows": 20_000})
+    never_analysed.execute("analyze")
+    never_analysed.execute(f"set plan_cache_mode = {mode}".encode())
+    renewals = {f"task-{n}": {"grant": "f" * 64, "progress_ms_ago": 0} for n in range(1, 501)}
+    monkeypatch.setitem(VALUES, "renewals", json.dumps(renewals))
+
+    # Each of the leases that are there a few times, not each for each.
+    assert rows_read(never_analysed, "renew") <= 3 * 20_000
+
+
 def rows_read(connection: Connection, name: str) -> int:
     """How many rows the scans of a statement come across when it runs."""
     connection.execute("begin")
@@ -270,5 +308,5 @@ def rows_read(connection: Connection, name: str) -> int:
     return sum(
         (node["Actual Rows"] + node.get("Rows Removed by Filter", 0)) * node["Actual Loops"]
         for node in nodes(ran)
-        if "Scan" in node["Node Type"] and "Relation Name" in node
+        if "Scan" in node["Node Type"] and not node.keys().isdisjoint(("Relation Name", "CTE Name"))
     )

@@ -24,21 +24,21 @@ select key as id,
        value ->> 'doing' as now_doing
   from json_each(:renewals)),
 held as materialized (
-select lease.task_id as held_id
-  from outlast.leases lease
- where lease.task_id in (select id from asked)
+select lease.task_id as held_id, asked.digest, asked.progress_ms_ago, asked.now_doing
+  from outlast.leases lease, asked
+ where lease.task_id = asked.id
+   and lease.grant_digest = asked.digest
  order by lease.task_id
  {lock_skipping})
 update outlast.leases as lease
    set expires_ms = (select outlast.now_ms()) + lease.ttl_ms,
        beat_ms = (select outlast.now_ms()),
-       progress_ms = (select outlast.now_ms()) - asked.progress_ms_ago,
+       progress_ms = (select outlast.now_ms()) - held.progress_ms_ago,
        spared = 0,
-       doing = asked.now_doing
-  from asked
- where lease.task_id = asked.id
-   and lease.grant_digest = asked.digest
-   and lease.task_id in (select held_id from held)
+       doing = held.now_doing
+  from held
+ where lease.task_id = held.held_id
+   and lease.grant_digest = held.digest
 returning task_id, expires_ms
 
 -- name: held_leases

@@ -1,0 +1,1 @@
+"""How costs grow on PostgreSQL, a file for each thing that grows."""
