@@ -490,6 +490,7 @@ def test_what_a_zombie_knows_settles_the_doubt_of_its_heir(outlast_harness: Any)
     gate.set()
     for _ in range(200):
         zombie.turn()
+    harness.move("11s")  # reviews are looked at every ten seconds
     ran = harness.run(task)
     assert (ran.result, calls) == ("receipt", [1])
     assert [o.kind for o in harness.store.observations(task)] != []

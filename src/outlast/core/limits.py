@@ -92,6 +92,8 @@ SQLITE_BUSY_MS = 10_000
 REAP_TRIES = 5
 # A look does not see what should not be there, like a wake that was missed; a sweep does.
 SWEEP_MS = 60_000
+# How often reviews are asked whether their doubts have ended elsewhere: a person takes longer.
+REVIEWS_MS = 10_000
 # An owner that writes as fast as it can must not keep others from ending its lease.
 TAKE_OVER_TRIES = 100
 

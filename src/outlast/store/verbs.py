@@ -128,7 +128,8 @@ class Look(msgspec.Struct, frozen=True):
     `timeline`: changes when another server took over; then commits may have been lost.
     `ready`: due tasks in these queues for these agents. `suspect_ms`: how long the longest waiting
     suspect (a task that is given to an idle worker only) has been due; None: there is none.
-    `lapsed`: leases past expiry, timers past due, reviews whose doubts have ended.
+    `lapsed`: leases past expiry, timers past due. `reviews`: 1 if there are any that may end where
+    a doubt ends elsewhere.
     `next_due_ms`: when the next task or timer falls due, None: nothing is planned. `workers`: how
     many are active.
     """
@@ -139,6 +140,7 @@ class Look(msgspec.Struct, frozen=True):
     suspect_ms: int | None
     lapsed: int
     next_due_ms: int | None
+    reviews: int = 0
     workers: int = 1
     timeline: str = ""
 

@@ -212,7 +212,8 @@ class Lookout:
             self._vigil = Vigil(seen.server)
         before, self._vigil = self._vigil, self._vigil.looked(seen.server, seen.now_ms)
         now_ms = self._env.clock.monotonic_ms()
-        if not seen.lapsed and now_ms - self._swept_ms < limits.SWEEP_MS:
+        often_ms = limits.REVIEWS_MS if seen.reviews else limits.SWEEP_MS
+        if not seen.lapsed and now_ms - self._swept_ms < often_ms:
             return False
         self._swept_ms = now_ms
         reaped = store.reap(since_ms=before.looked_ms, gaps=before.gaps)

@@ -141,7 +141,7 @@ select (select outlast.now_ms()) as now_ms,
        (select min(due_ms) from outlast.tasks
          where state || '' = 'ready' and due_ms > (select outlast.now_ms())) as next_task_ms,
        (select count(*) from (select 1 from outlast.tasks
-         where state = 'review' and finished_ms is null limit 1) reviews) as reviews,
+         where state = 'review' and finished_ms is null and reason = 'effect_unknown' limit 1) reviews) as reviews,
        (select count(*) from outlast.workers where state = 'active') as workers
 
 -- name: reviews
