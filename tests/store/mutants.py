@@ -97,7 +97,7 @@ MUTANTS = {
     ),
     "grant": Mutant(
         "the grant in a renewal: whoever names the task renews it",
-        (("renew", r"and lease.grant_digest = asked.digest", ""),),
+        (("renew", r"and lease.grant_digest = (asked|held).digest", ""),),
         ("test_renew.py",),
     ),
     "amnesty once": Mutant(
