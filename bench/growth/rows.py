@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -11,7 +10,7 @@ import psycopg
 
 from outlast.core.chain import Quote, entry
 from outlast.core.model import Event
-from outlast.store.statements import load
+from tests.support.prepared import prepare
 
 from ..plans import blocks, outline
 
@@ -125,22 +124,10 @@ def sizes(connection: Connection) -> dict[str, int]:
 
 def explained(connection: Connection, name: str, values: dict[str, Any]) -> dict[str, Any]:
     """What one run of a prepared statement read, by the plan on which a session settles."""
-    names: list[str] = []
-
-    def numbered(found: re.Match[str]) -> str:
-        if found[1] not in names:
-            names.append(found[1])
-        return f"${names.index(found[1]) + 1}"
-
-    text = re.sub(r"(?<!:):([a-z_]+)", numbered, load("postgres")[name])
-    given = ", ".join(psycopg.sql.Literal(values[each]).as_string(connection) for each in names)
-    # Typed as psycopg sends them: all integers of one width, texts for the server to make out.
-    types = ", ".join("bigint" if isinstance(values[each], int) else "unknown" for each in names)
-    connection.execute("deallocate all")
-    connection.execute(f"prepare hot ({types}) as {text}".encode())
+    run = prepare(connection, name, values)
     for _ in range(SETTLED):
         with connection.transaction(force_rollback=True):
-            explain = f"explain (analyze, buffers, format json) execute hot ({given})"
+            explain = f"explain (analyze, buffers, format json) {run}"
             [[[ran]]] = connection.execute(explain.encode()).fetchall()
     return {
         "statement": name,

@@ -17,6 +17,7 @@ from outlast.store.statements import load, texts
 from tests.store.databases import migrated
 from tests.store.world import AGENT
 from tests.support.postgres import PostgresServer
+from tests.support.prepared import prepare
 
 # Leases are few and narrow, and have no index on a time on purpose: renewals stay in place.
 INDEXED = {"tasks", "events", "effects", "signals"}
@@ -187,20 +188,7 @@ def fill(connection: Connection, rows: int) -> None:
 
 def plan(connection: Connection, name: str, *, how: str = "format json") -> dict[str, Any]:
     """The plan of a prepared statement."""
-    names: list[str] = []
-
-    def numbered(found: re.Match[str]) -> str:
-        if found[1] not in names:
-            names.append(found[1])
-        return f"${names.index(found[1]) + 1}"
-
-    text = re.sub(r"(?<!:):([a-z_]+)", numbered, load("postgres")[name])
-    values = ", ".join(psycopg.sql.Literal(VALUES[each]).as_string(connection) for each in names)
-    connection.execute("deallocate all")
-    # Typed as psycopg sends them: all integers of one width, texts for the server to make out.
-    types = ", ".join("bigint" if isinstance(VALUES[each], int) else "unknown" for each in names)
-    connection.execute(f"prepare hot {f'({types})' if names else ''} as {text}".encode())
-    call = f"execute hot({values})" if names else "execute hot"
+    call = prepare(connection, name, VALUES)
     row = connection.execute(f"explain ({how}) {call}".encode()).fetchone()
     assert row is not None
     found: dict[str, Any] = row[0][0]["Plan"]

@@ -23,6 +23,19 @@ class Hinting:
         return True
 
 
+def hinting(outlast_harness: Any) -> Harness:
+    """A world with the agent `idle`, in which every moment brings a hint."""
+    app = outlast.App()
+
+    @app.agent
+    async def idle(ctx: outlast.Context) -> None:
+        return None
+
+    harness: Harness = outlast_harness(app)
+    harness.through = Hinting  # type: ignore[assignment]
+    return harness
+
+
 def looks_within(harness: Harness, lookout: Any, ms: int) -> int:
     """How often it looks in that time, being asked as often as its loop asks it."""
     looks = 0
@@ -37,14 +50,7 @@ def looks_within(harness: Harness, lookout: Any, ms: int) -> int:
 def test_hints_in_vain_are_followed_ever_more_seldom_and_a_good_one_at_once(
     outlast_harness: Any,
 ) -> None:
-    app = outlast.App()
-
-    @app.agent
-    async def idle(ctx: outlast.Context) -> None:
-        return None
-
-    harness: Harness = outlast_harness(app)
-    harness.through = Hinting  # type: ignore[assignment]
+    harness = hinting(outlast_harness)
     worker = harness.worker().worker
     worker.lookout.tick()
 
@@ -86,14 +92,7 @@ def test_the_more_workers_there_are_the_longer_a_hint_is_followed_by_chance(
     outlast_harness: Any,
 ) -> None:
     """case R61: all hear of one task, and few claim it."""
-    app = outlast.App()
-
-    @app.agent
-    async def idle(ctx: outlast.Context) -> None:
-        return None
-
-    harness: Harness = outlast_harness(app)
-    harness.through = Hinting  # type: ignore[assignment]
+    harness = hinting(outlast_harness)
     lookouts = [harness.worker().worker.lookout for _ in range(50)]
     for lookout in lookouts:
         lookout.tick()

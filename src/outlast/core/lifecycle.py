@@ -18,7 +18,7 @@ A row never moves but by an event, and `after` says how: the store writes what i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, cast
 
 import msgspec
@@ -103,8 +103,8 @@ def body_of(event: Event) -> Body:
     return cast(Body, msgspec.json.decode(event.body))
 
 
-def text_of(body: Body) -> str:
-    """A body as it is stored."""
+def text_of(body: Body | Sequence[Any]) -> str:
+    """A body as it is stored; rows as a statement takes them to pieces."""
     return msgspec.json.encode(body).decode()
 
 

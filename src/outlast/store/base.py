@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from functools import wraps
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Concatenate, ParamSpec, TypeVar
 
 import msgspec
 
@@ -22,11 +22,6 @@ TRIES = 8
 def keys_of(names: Iterable[str]) -> str:
     """A JSON object with these keys: what both databases can unfold."""
     return msgspec.json.encode(dict.fromkeys(names, 1)).decode()
-
-
-def rows_text(rows: Sequence[Any]) -> str:
-    """A JSON array of objects, which a statement takes to pieces."""
-    return msgspec.json.encode(rows).decode()
 
 
 class Verbs:

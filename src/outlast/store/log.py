@@ -8,9 +8,9 @@ from ..core import limits
 from ..core.counters import FENCED, Count, count
 from ..core.errors import UsageError
 from ..core.ledger import OUTCOMES
-from ..core.lifecycle import body_of
+from ..core.lifecycle import body_of, text_of
 from ..core.model import Answer, Event, Offer, Task, Turned, Written
-from .base import Verbs, rows_text
+from .base import Verbs
 from .database import Call, LockedOut, Row, Session, Unstorable, WrittenInPart
 from .writing import (
     HINT,
@@ -56,7 +56,7 @@ class LogVerbs(Verbs):
             return set()
         rows = [append_call(offer.entries[0])[1] for offer in offers]
         try:
-            found = self.database.once("append_all", offers=rows_text(rows))
+            found = self.database.once("append_all", offers=text_of(rows))
         except (LockedOut, Unstorable, ValueError):
             return set()
         return {row["task_id"] for row in found}

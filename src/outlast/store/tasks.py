@@ -12,7 +12,7 @@ from ..core.errors import KeyReused, NotAllowedNow, PayloadTooLarge, UnknownTask
 from ..core.lifecycle import ALLOWED, born, text_of
 from ..core.model import Effect, Event, Lease, Signal, Task, Worker
 from ..core.text import checked, named
-from .base import Verbs, keys_of, rows_text
+from .base import Verbs, keys_of
 from .database import Call, Row, Session
 from .verbs import CancelAnswer, Held, NewTask, Order, Query, Submitted
 from .writing import HINT, Chapter, effect_of, lease_of, locked_task, task_of
@@ -41,8 +41,8 @@ class TaskVerbs(Verbs):
             events = [_first_event(new, now_ms) for new in tasks]
             born_now = [born(event) for event in events]
             calls: list[Call] = [
-                ("insert_tasks", {"tasks": rows_text(born_now)}),
-                ("first_events", {"events": rows_text(events)}),
+                ("insert_tasks", {"tasks": text_of(born_now)}),
+                ("first_events", {"events": text_of(events)}),
             ]
             if any(task.due_ms <= now_ms for task in born_now):
                 calls.append(HINT)
