@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import errno
+import socket
+
 import pytest
 
+from outlast.store import doorbell
 from outlast.store.verbs import Store
 from tests.store.databases import Stores
-from tests.store.world import OPERATOR, start
+from tests.store.world import OPERATOR, start, submit
 from tests.support.databases import on_the_database
 from tests.support.waiting import until
 
@@ -84,3 +88,17 @@ def listening(stores: Stores) -> Store:
     listener = stores.open()
     listener.hinted()
     return listener
+
+
+def test_a_bell_that_cannot_be_rung_fails_no_submit(
+    stores: Stores, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start(store)  # so that there is a worker to be told
+
+    class NoMore(socket.socket):
+        def __init__(self, *words: object) -> None:
+            raise OSError(errno.EMFILE, "too many open files")
+
+    if stores.kind == "sqlite":
+        monkeypatch.setattr(doorbell.socket, "socket", NoMore)
+    assert submit(store).state == "ready"
