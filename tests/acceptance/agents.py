@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import ctypes
 import json
+import multiprocessing
 import os
 import signal
 import subprocess
@@ -306,6 +307,20 @@ def _start_family() -> list[int]:
     run = subprocess.Popen(["sh", "-c", FAMILY], stdout=subprocess.PIPE, text=True)
     assert run.stdout is not None
     return [int(run.stdout.readline()) for _ in range(3)]
+
+
+@app.agent
+async def ends_a_child(ctx: outlast.Context) -> int:
+    return int(await ctx.step("end it", _end_a_child))
+
+
+def _end_a_child() -> int:
+    """The exit code of a forked process that was told to end."""
+    child = multiprocessing.get_context("fork").Process(target=time.sleep, args=(CALL_S,))
+    child.start()
+    child.terminate()
+    child.join(30)
+    return child.exitcode or 0
 
 
 @app.agent

@@ -239,3 +239,12 @@ def next_step(scene: Scene, task: str, event: Event) -> Event:
     later = [e for e in scene.log(task) if e.seq > event.seq and e.kind == "step.done"]
     assert later, scene.told(task)
     return later[0]
+
+
+def test_what_ends_a_child_of_an_agent_is_no_order_to_its_worker(scene: Scene) -> None:
+    """A forked process has the worker's handlers, and the pipe that they write into."""
+    worker = scene.worker()
+    task = scene.submit("ends_a_child")
+
+    assert scene.result(task) == -signal.SIGTERM
+    assert worker.said("drain.asked") == []

@@ -147,6 +147,15 @@ def test_input_over_the_limit_is_refused_even_in_small_parts(client: Client) -> 
         client.submit("agent", {"a": half, "b": half})
 
 
+@pytest.mark.parametrize(("one", "other"), [(True, 1), (1, 1.0), (0.0, -0.0), (False, None)])
+def test_what_is_equal_in_python_and_other_json_is_other_input(
+    client: Client, one: Any, other: Any
+) -> None:
+    client.submit("agent", {"x": one}, key="k")
+    with pytest.raises(KeyReused):
+        client.submit("agent", {"x": other}, key="k")
+
+
 def test_results_and_the_two_other_ends(client: Client, store: Store) -> None:
     won, lost, stopped = (client.submit("agent", {"n": n}) for n in range(3))
     claim(store).succeed({"url": "x"})

@@ -363,11 +363,12 @@ def _first_event(new: NewTask, now_ms: int) -> Event:
     return entry.event
 
 
-def _canonical(text: str) -> Any:
+def _canonical(text: str) -> bytes:
+    """The same for the same JSON, whatever the order of its names; true is not 1, nor 1 1.0."""
     try:
-        return msgspec.json.decode(text)
+        return msgspec.json.encode(msgspec.json.decode(text), order="sorted")
     except msgspec.DecodeError:
-        return text
+        return text.encode()
 
 
 def _check_payload(payload: str) -> None:

@@ -34,6 +34,7 @@ class Signals:
         self._orders, self._lock = Orders(), threading.Lock()
         self._here = threading.current_thread() is threading.main_thread()
         self._before: dict[int, Any] = {}
+        self._forks = threading.local()
         self._wakeup_before = -1
 
     def __enter__(self) -> Signals:
@@ -44,6 +45,11 @@ class Signals:
             for number in HEARD:
                 self._before[number] = signal.signal(number, lambda *_: None)
             threading.Thread(target=self._listen, name="outlast-signals", daemon=True).start()
+            os.register_at_fork(
+                before=self._hold_back,
+                after_in_parent=self._let_come,
+                after_in_child=self._be_forked,
+            )
         if self._parent is not None:
             self._parent.attach(lambda number: self._count(number, "parent"), self._orphaned)
         return self
@@ -55,10 +61,29 @@ class Signals:
         trace: TracebackType | None,
     ) -> None:
         if self._here:
-            signal.set_wakeup_fd(self._wakeup_before)
-            for number, handler in self._before.items():
-                signal.signal(number, handler)
-            os.close(self._writes)
+            self._hear_no_more()
+
+    def _hear_no_more(self) -> None:
+        signal.set_wakeup_fd(self._wakeup_before)
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+        self._here = False
+        os.close(self._writes)
+
+    # What ends a process that an agent has forked is no order to the worker: that process would
+    # write into this very pipe, and not even end.
+
+    def _hold_back(self) -> None:
+        self._forks.mask = signal.pthread_sigmask(signal.SIG_BLOCK, HEARD)
+
+    def _let_come(self) -> None:
+        signal.pthread_sigmask(signal.SIG_SETMASK, self._forks.mask)
+
+    def _be_forked(self) -> None:
+        if self._here:
+            self._hear_no_more()
+            os.close(self._reads)
+        self._let_come()
 
     def _listen(self) -> None:
         while heard := os.read(self._reads, 64):
