@@ -5,7 +5,12 @@ from __future__ import annotations
 import importlib
 import os
 import sys
-from typing import TYPE_CHECKING, Any
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from queue import Full, Queue
+from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 import msgspec
@@ -16,6 +21,12 @@ from .output import json_line
 
 if TYPE_CHECKING:
     from ..worker.parent import Parent
+
+
+LINES_MAX = 1_000
+# After these the process may be gone in a moment.
+LAST_WORDS = ("worker.ended", "worker.died")
+LAST_WORDS_S = 0.2
 
 
 @click.command("worker")
@@ -77,8 +88,11 @@ def worker(
         # Before there is a worker: a folder that cannot be written, or another schema, is a line.
         session.ask(lambda store: store.now_ms(), create=True)
         session.close()
-        return run(found, **options, env=session.env, on_event=tell, worker_id=worker_id,
+        code = run(found, **options, env=session.env, on_event=tell, worker_id=worker_id,
                    parent=parent)  # fmt: skip
+        if tell.waits:
+            os._exit(code)  # an end in order would wait for the stream, too
+        return code
 
     if not settings.switch("supervisor", supervisor):
         return work()
@@ -143,15 +157,62 @@ def _where(error: Exception) -> str:
 def _teller(form: str) -> Any:
     """Tells what happens: lines for people on stderr, or one JSON object a line on stdout."""
 
-    def tell_people(kind: str, facts: dict[str, Any]) -> None:
+    def for_people(kind: str, facts: dict[str, Any]) -> str:
         said = " ".join(f"{name}={_short(value)}" for name, value in facts.items())
-        sys.stderr.write(f"{kind} {said}".rstrip() + "\n")
+        return f"{kind} {said}".rstrip() + "\n"
 
-    def tell_programs(kind: str, facts: dict[str, Any]) -> None:
-        sys.stdout.write(json_line({"event": kind, **_plain(facts)}) + "\n")
-        sys.stdout.flush()
+    def for_programs(kind: str, facts: dict[str, Any]) -> str:
+        return json_line({"event": kind, **_plain(facts)}) + "\n"
 
-    return tell_people if form in ("table", "wide", "name") else tell_programs
+    people = form in ("table", "wide", "name")
+    return Telling(for_people if people else for_programs, sys.stderr if people else sys.stdout)
+
+
+class Telling:
+    """Writes lines on a thread of its own: who does not read them holds up no task.
+
+    What finds no room is left out, and said to be. The last words are waited for, briefly.
+    """
+
+    def __init__(self, line: Callable[[str, dict[str, Any]], str], stream: TextIO) -> None:
+        self._line, self._stream = line, stream
+        self._lines: Queue[str] = Queue(LINES_MAX)
+        self._left_out = 0
+        self._lock = threading.Lock()
+        self._thread: threading.Thread | None = None
+
+    def __call__(self, kind: str, facts: dict[str, Any]) -> None:
+        with self._lock:
+            if self._thread is None:  # not before: the supervisor forks, and has no thread
+                self._thread = threading.Thread(target=self._write, daemon=True)
+                self._thread.start()
+            try:
+                if self._left_out:
+                    self._lines.put_nowait(self._line("lines.left_out", {"count": self._left_out}))
+                    self._left_out = 0
+                self._lines.put_nowait(self._line(kind, facts))
+            except Full:
+                self._left_out += 1
+        if kind in LAST_WORDS:
+            self._wait()
+
+    @property
+    def waits(self) -> bool:
+        """Whether there are lines that nobody has taken."""
+        return self._lines.unfinished_tasks > 0
+
+    def _write(self) -> None:
+        while True:
+            line = self._lines.get()
+            with suppress(OSError, ValueError, AttributeError):  # closed, or none at all
+                self._stream.write(line)
+                self._stream.flush()
+            self._lines.task_done()
+
+    def _wait(self) -> None:
+        end_s = time.monotonic() + LAST_WORDS_S
+        while self.waits and time.monotonic() < end_s:
+            time.sleep(0.002)
 
 
 def _plain(facts: dict[str, Any]) -> dict[str, Any]:
